@@ -1,0 +1,107 @@
+"""Find and read our own overlays. They come from this package's folder and from nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+
+from gaudi_shadow.fingerprint import UnreadableBlock, function_block, plain_lines
+from gaudi_shadow.graft import CannotGraft, find_code
+from gaudi_shadow.manifest import PACKAGE_FILES, BrokenManifest, Fix, Overlay, manifest_file, parse_overlay
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+class BrokenOverlay(ValueError):
+    """A file of ours is missing or cannot be used; the message names it."""
+
+
+@dataclass(frozen=True)
+class OverlayFunction:
+    """A function of an overlay file: its compiled code, which names that file, and its lines."""
+
+    code: CodeType
+    block: list[str]
+
+
+def _read(relative: str) -> str:
+    with open(os.path.join(PACKAGE, relative), encoding="utf-8") as file:
+        return file.read()
+
+
+@lru_cache(maxsize=1)
+def _manifest_texts() -> dict[str, str]:
+    folder = os.path.join(PACKAGE, PACKAGE_FILES)
+    try:
+        releases = [name for name in os.listdir(folder) if name.startswith("v")]
+    except OSError as error:
+        raise BrokenManifest(f"{PACKAGE_FILES}: {error.strerror or error}") from error
+    texts = {}
+    for release in releases:
+        try:
+            texts[release] = _read(manifest_file(release))
+        except (OSError, UnicodeDecodeError) as error:
+            texts[release] = ""
+            _unreadable[release] = f"{manifest_file(release)}: {error}"
+    return texts
+
+
+_unreadable: dict[str, str] = {}
+
+
+def overlay_names() -> list[str]:
+    """The releases that have an overlay folder, in no order.
+
+    Raises:
+        BrokenManifest: the overlays folder itself cannot be listed, or is empty.
+    """
+    texts = _manifest_texts()
+    if not texts:
+        raise BrokenManifest(f"{PACKAGE_FILES}: no overlay is there")
+    return list(texts)
+
+
+@lru_cache(maxsize=None)
+def overlay(release: str) -> Overlay:
+    """One release's overlay.
+
+    Raises:
+        BrokenManifest: its manifest, or that of a base, cannot be read or used.
+    """
+    texts = _manifest_texts()
+    if release in _unreadable:
+        raise BrokenManifest(_unreadable[release])
+    return parse_overlay(release, texts)
+
+
+def known_fixes() -> dict[str, Fix]:
+    """Every fix of every overlay that can be read, by name; the last overlay's words win. Empty when none can."""
+    fixes: dict[str, Fix] = {}
+    try:
+        for release in sorted(overlay_names()):
+            with contextlib.suppress(BrokenManifest):
+                fixes.update(overlay(release).fixes)
+    except BrokenManifest:
+        pass
+    return fixes
+
+
+def overlay_function(overlay: Overlay, module: str, qualname: str) -> OverlayFunction:
+    """The function that takes the stock one's place, compiled under its real file name.
+
+    Raises:
+        BrokenOverlay: the file is missing, does not compile, or does not define the function once.
+    """
+    candidates = [os.path.join(PACKAGE, relative) for relative in overlay.files_for(module)]
+    path = next((candidate for candidate in candidates if os.path.exists(candidate)), candidates[0])
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+        code = find_code(compile(source, path, "exec", dont_inherit=True), qualname)
+        block = function_block(plain_lines(source), code.co_firstlineno)
+    except (OSError, SyntaxError, ValueError, CannotGraft, UnreadableBlock) as error:
+        raise BrokenOverlay(f"{path}: {error}") from error
+    return OverlayFunction(code, block)

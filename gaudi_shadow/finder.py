@@ -1,0 +1,43 @@
+"""The finder on sys.meta_path. Runs in every Python process: `sys` and `os` only, and one lookup rejects other names."""
+
+import os
+import sys
+
+TARGETS = frozenset({"vllm_gaudi.models.utils", "vllm_gaudi.v1.worker.hpu_model_runner"})
+ON_WORDS = ("1", "true", "yes", "on")
+
+
+def is_strict() -> bool:
+    """Whether VLLM_GAUDI_SHADOW_STRICT asks that a target which cannot be patched fails its import."""
+    return os.environ.get("VLLM_GAUDI_SHADOW_STRICT", "").strip().lower() in ON_WORDS
+
+
+class ShadowFinder:
+    """A MetaPathFinder that answers for the target modules only.
+
+    Attributes:
+        route: which way the hook came into this process (see `startup.install`).
+        too_late: the targets that were already imported when the hook was installed; they stay as they are.
+    """
+
+    def __init__(self, route: str, too_late: "tuple[str, ...]" = ()) -> None:
+        self.route = route
+        self.too_late = too_late
+
+    def find_spec(self, name, path=None, target=None):
+        """The stock spec of a target with our loader around its own, or None for every other name."""
+        if name not in TARGETS:
+            return None
+        try:
+            from gaudi_shadow.specs import find_patched_spec
+        except Exception as error:  # the package was removed or half upgraded below a running process
+            return _stay_out(name, error)
+        return find_patched_spec(name, path, target)
+
+
+def _stay_out(name: str, error: Exception) -> None:
+    text = f"{name} stays stock: gaudi-shadow is damaged ({type(error).__name__}: {error}); reinstall gaudi-shadow"
+    if is_strict():
+        raise ImportError(text, name=name) from error
+    if sys.stderr is not None:
+        sys.stderr.write(f"gaudi-shadow: {text}\n")

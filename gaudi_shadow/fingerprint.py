@@ -1,0 +1,115 @@
+"""The text of a function, and its fingerprint: a hash that is the same on every Python version.
+
+tokens, ast.dump and ast.unparse differ between Python versions; the text with its comments cut does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tokenize
+from collections.abc import Iterator
+
+# FSTRING_START is Python 3.12's, TSTRING_START 3.14's; before them such a string is one STRING token.
+_STRING_STARTS = {getattr(tokenize, name, None) for name in ("FSTRING_START", "TSTRING_START")}
+_STRING_ENDS = {getattr(tokenize, name, None) for name in ("FSTRING_END", "TSTRING_END")}
+
+
+class UnreadableBlock(ValueError):
+    """The text at a line is not one whole function definition."""
+
+
+def plain_lines(source: str) -> list[str]:
+    """The lines of a module without a byte order mark and with one kind of line end, as the compiler counts them."""
+    text = io.IncrementalNewlineDecoder(None, translate=True).decode(source.removeprefix("\ufeff"), final=True)
+    return text.split("\n")
+
+
+def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
+    ended = (line + "\n" for line in lines)
+    return tokenize.generate_tokens(lambda: next(ended, ""))
+
+
+def function_block(lines: list[str], first: int) -> list[str]:
+    """The lines of the function definition, decorators included, that starts at line `first` (counted from 1).
+
+    Args:
+        lines: a module as `plain_lines` gives it.
+        first: `co_firstlineno` of the function: its first decorator, or its `def`.
+
+    Raises:
+        UnreadableBlock: no function definition starts there, or it cannot be tokenized to its end.
+    """
+    part, depth, last = "start", 0, 0
+    rest = lines[first - 1 :]
+    try:
+        for token in _tokens(rest):
+            if token.type in (tokenize.COMMENT, tokenize.NL):
+                continue
+            if token.type == tokenize.NEWLINE:
+                last = token.start[0]
+            if part == "start":
+                if token.type == tokenize.INDENT:
+                    continue
+                if token.string not in ("@", "def", "async"):
+                    raise UnreadableBlock(f"line {first} does not start a function")
+                part = "decorator" if token.string == "@" else "header"
+            elif part == "decorator" and token.type == tokenize.NEWLINE:
+                part = "start"
+            elif part == "header" and token.type == tokenize.NEWLINE:
+                part = "after header"
+            elif part == "after header":
+                if token.type != tokenize.INDENT:
+                    break
+                part, depth = "body", 1
+            elif part == "body":
+                depth += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
+                if depth == 0:
+                    break
+    except (tokenize.TokenError, SyntaxError) as error:
+        # A block that ends at an indentation which starts before it is whole: the tokenizer saw only its own lines.
+        if not (part == "body" and isinstance(error, IndentationError)):
+            raise UnreadableBlock(str(error)) from error
+    if part not in ("after header", "body"):
+        raise UnreadableBlock(f"line {first} does not start a whole function")
+    return rest[:last]
+
+
+def canonical_text(block: list[str]) -> str:
+    """The block dedented, without comments and without blank lines outside strings; the content of strings stays."""
+    inside: set[int] = set()
+    comment_columns: dict[int, int] = {}
+    open_strings: list[int] = []
+    for token in _tokens(block):
+        if token.type == tokenize.COMMENT:
+            comment_columns[token.start[0]] = token.start[1]
+        elif token.type in _STRING_STARTS:
+            open_strings.append(token.start[0])
+        elif token.type in _STRING_ENDS:
+            inside.update(range(open_strings.pop() + 1, token.end[0] + 1))
+        elif token.type == tokenize.STRING:
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+    indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+    kept = []
+    for row, line in enumerate(block, start=1):
+        text = line[: comment_columns.get(row, len(line))]
+        if row not in inside:
+            text = text.removeprefix(indent)
+        if row + 1 not in inside:
+            text = text.rstrip()
+        if text or row in inside or row + 1 in inside:
+            kept.append(text)
+    return "\n".join(kept)
+
+
+def fingerprint(block: list[str]) -> str:
+    """`sha256:` and 64 hex digits: the hash of `canonical_text(block)`.
+
+    Raises:
+        UnreadableBlock: the block cannot be tokenized.
+    """
+    try:
+        text = canonical_text(block)
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise UnreadableBlock(str(error)) from error
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,1 @@
+"""What the grafted functions call. Shared by all releases; imported only when a target is patched."""

@@ -1,0 +1,80 @@
+"""Does the function that a module was compiled from have the text that we know, and does its bytecode belong to it?"""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import functools
+import operator
+from types import CodeType
+
+# They change how a function's text compiles, and a function compiled alone does not see its module's first lines.
+_FUTURE_FLAGS = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+
+
+def compile_alone(block: list[str], qualname: str, first: int, future_flags: int) -> CodeType:
+    """Compile a function's own lines at their own line numbers, inside empty classes of the stock names.
+
+    The classes give what a method gets from its class: private names, `__class__` and the qualified name.
+
+    Args:
+        block: the lines with their own indentation, decorators included.
+        first: the line of block[0] in its module, counted from 1.
+        future_flags: `co_flags` of the module, whose `__future__` bits are taken over.
+
+    Returns:
+        The code object of the module that was compiled.
+
+    Raises:
+        SyntaxError, ValueError: the text does not compile.
+    """
+    classes = qualname.split(".")[:-1]
+    headers = [" " * depth + f"class {name}:" for depth, name in enumerate(classes)]
+    indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+    if len(indent) < len(classes):
+        raise SyntaxError(f"{qualname} is not indented inside its class")
+    above = first - 1 - len(headers)
+    if above < 0:
+        raise SyntaxError(f"no room above line {first} for the class of {qualname}")
+    text = "\n" * above + "\n".join([*headers, *block]) + "\n"
+    return compile(text, "<alone>", "exec", flags=future_flags & _FUTURE_FLAGS, dont_inherit=True)
+
+
+def is_same_code(left: CodeType, right: CodeType) -> bool:
+    """Whether two code objects are equal, their lines included; only the file name may differ."""
+    if left != right or list(left.co_lines()) != list(right.co_lines()):
+        return False
+    pairs = zip(left.co_consts, right.co_consts, strict=True)
+    return all(is_same_code(a, b) for a, b in pairs if isinstance(a, CodeType) and isinstance(b, CodeType))
+
+
+def definition_disagreement(stock_block: list[str], overlay_block: list[str]) -> str | None:
+    """Why an overlay's definition differs from the stock one in what the stock bytecode evaluates, or None.
+
+    Defaults and decorators are evaluated by the stock module; an overlay that states others would mislead its reader.
+    """
+    stock, overlay = (_definition(block) for block in (stock_block, overlay_block))
+    if type(stock) is not type(overlay):
+        return "one is a coroutine function, the other is not"
+    for part, of in (("decorators", lambda f: f.decorator_list), ("defaults", lambda f: _defaults(f.args))):
+        if [ast.dump(node) for node in of(stock)] != [ast.dump(node) for node in of(overlay)]:
+            return f"its {part} differ from the overlay's"
+    return None
+
+
+def _definition(block: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    text = "\n".join(block) + "\n"
+    if block[0][:1].isspace():
+        text = "if True:\n" + text
+    node = ast.parse(text).body[0]
+    if isinstance(node, ast.If):
+        node = node.body[0]
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return node
+
+
+def _defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [*arguments.defaults, *(node for node in arguments.kw_defaults if node is not None)]

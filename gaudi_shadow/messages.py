@@ -1,0 +1,25 @@
+"""What we say, and where: refusals on stderr, news in vLLM's log. Never on stdout, which belongs to the program."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+
+_said: set[str] = set()
+
+
+def warn_once(text: str) -> None:
+    """Write one line to stderr, once in a process. Never raises: stderr may be closed, or None under a service."""
+    line = "gaudi-shadow: " + " ".join(text.split())
+    if line in _said:
+        return
+    _said.add(line)
+    with contextlib.suppress(Exception):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def logger() -> logging.Logger:
+    """A child of vLLM's logger, so that its handlers and level apply."""
+    return logging.getLogger("vllm.gaudi_shadow")

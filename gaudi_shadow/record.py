@@ -1,0 +1,105 @@
+"""What happened in this process: one entry for each target, read by `gaudi_shadow.status()` and the vLLM plugin."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import gaudi_shadow
+from gaudi_shadow import catalog, counters
+from gaudi_shadow.finder import TARGETS
+from gaudi_shadow.messages import warn_once
+from gaudi_shadow.outcome import APPLIED, NOT_APPLIED, Decision, FixOutcome
+
+_entries: dict[str, tuple[Decision, str, str]] = {}
+
+TOO_LATE = "it was imported before the hook was installed and is not executed again"
+BYPASSED = "it was imported without asking our finder: another finder answered first"
+
+
+def fix_names() -> list[str]:
+    """The names of all fixes."""
+    return list(catalog.known_fixes())
+
+
+def note(decision: Decision, state: str, reason: str = "") -> None:
+    """Put a target's state on record: "patched", "stock", "executing" or "failed"."""
+    _entries[decision.module] = (decision, state, reason)
+
+
+def note_too_late(modules: tuple[str, ...]) -> None:
+    """Say on stderr that targets were imported before the hook."""
+    for module in modules:
+        warn_once(f"{module} stays stock: {TOO_LATE}; install the hook at interpreter start (see docs/activation.md)")
+
+
+def internal_fault(spec: ModuleSpec, error: Exception) -> Decision:
+    """The decision to run a module stock because we ourselves failed."""
+    reason = f"internal error in gaudi-shadow: {type(error).__name__}: {error}"
+    outcomes = tuple(
+        FixOutcome(fix.name, fix.function, NOT_APPLIED, reason, "please report it")
+        for fix in catalog.known_fixes().values()
+        if fix.module == spec.name
+    ) or (FixOutcome("every fix", "?", NOT_APPLIED, reason, "please report it"),)
+    return Decision(spec.name, spec.origin or "", "unknown", "none", "", outcomes)
+
+
+def configured(decision: Decision) -> Decision:
+    """Tell each fix of a module whether it is on, and put what it answers ("applied but idle: ...") into its reason.
+
+    Raises:
+        ValueError: a fix's own variable has a value that it cannot use.
+    """
+    on = {outcome.fix for outcome in decision.applied}
+    answers = {
+        name: importlib.import_module("gaudi_shadow.fixes." + name.replace("-", "_")).configure(name in on)
+        for name in (outcome.fix for outcome in decision.fixes)
+    }
+    fixes = tuple(
+        replace(outcome, reason=answers[outcome.fix]) if outcome.state == APPLIED else outcome
+        for outcome in decision.fixes
+    )
+    return replace(decision, fixes=fixes)
+
+
+def describe() -> dict[str, Any]:
+    """The report of `gaudi_shadow.status()`; see there."""
+    from gaudi_shadow.startup import installed_finder, is_switched_off
+
+    finder = installed_finder()
+    too_late = finder.too_late if finder is not None else ()
+    hook: dict[str, Any] = {"active": finder is not None, "route": finder.route if finder is not None else None}
+    if finder is None:
+        hook["reason"] = "VLLM_GAUDI_SHADOW switches it off" if is_switched_off() else "it was not installed"
+    modules = {name: _describe_module(name, finder is not None, name in too_late) for name in sorted(TARGETS)}
+    return {
+        "version": gaudi_shadow.__version__,
+        "hook": hook,
+        "release": next((entry["release"] for entry in modules.values() if "release" in entry), None),
+        "modules": modules,
+        "counters": counters.snapshot(),
+    }
+
+
+def _describe_module(name: str, hooked: bool, too_late: bool) -> dict[str, Any]:
+    if name not in _entries:
+        if name not in sys.modules:
+            return {"state": "not imported", "fixes": {}}
+        reason = TOO_LATE if too_late or not hooked else BYPASSED
+        return {"state": "stock", "reason": reason, "fixes": {}}
+    decision, state, reason = _entries[name]
+    return {
+        "state": state,
+        "reason": reason,
+        "file": decision.file,
+        "release": decision.version,
+        "overlay": decision.overlay,
+        "note": decision.note,
+        "fixes": {
+            outcome.fix: {"state": outcome.state, "reason": outcome.reason, "todo": outcome.todo}
+            for outcome in decision.fixes
+        },
+    }

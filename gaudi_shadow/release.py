@@ -1,0 +1,97 @@
+"""Which vllm-gaudi release a package folder holds, read as text; nothing of vllm-gaudi is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+DISTRIBUTION = "vllm-gaudi"
+_VERSION_LINE = re.compile(r"^(?:__version__|version)\b[^#\n]*?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release as found.
+
+    Attributes:
+        version: as it is written there ("0.26.1.dev3+g1234abc"), or "unknown".
+        source: where it was read: "metadata", "_version.py" or "nowhere".
+        root: the folder (or zip file) that holds the vllm_gaudi package.
+    """
+
+    version: str
+    source: str
+    root: str
+
+
+def release_at(root: str, read: Callable[[str], bytes]) -> Release:
+    """The release of the vllm_gaudi package below `root`.
+
+    The metadata beside the package comes first, so that of two copies the one that is imported is named; then the
+    metadata of an editable install that points here; then `_version.py`, which setuptools-scm may write.
+
+    Args:
+        root: the folder or zip file that holds the package.
+        read: the stock loader's `get_data`; it reads from zip files too.
+    """
+    version = _version_beside(root) or _version_of_editable(root)
+    if version:
+        return Release(version, "metadata", root)
+    try:
+        text = read(os.path.join(root, "vllm_gaudi", "_version.py")).decode("utf-8", "replace")
+    except OSError:
+        text = ""
+    found = _VERSION_LINE.search(text)
+    return Release(found[1], "_version.py", root) if found else Release("unknown", "nowhere", root)
+
+
+def _version_beside(root: str) -> str | None:
+    from importlib.metadata import distributions
+
+    for distribution in distributions(name=DISTRIBUTION, path=[root]):
+        if distribution.metadata["Version"]:
+            return distribution.metadata["Version"]
+    return None
+
+
+def _version_of_editable(root: str) -> str | None:
+    from importlib.metadata import distributions
+
+    for distribution in distributions(name=DISTRIBUTION):
+        try:
+            where = json.loads(distribution.read_text("direct_url.json") or "{}")
+        except ValueError:
+            continue
+        if not isinstance(where, dict) or not (where.get("dir_info") or {}).get("editable"):
+            continue
+        folder = os.path.realpath(unquote(urlsplit(where.get("url", "")).path))
+        if os.path.realpath(root) in (folder, os.path.join(folder, "src")) and distribution.metadata["Version"]:
+            return distribution.metadata["Version"]
+    return None
+
+
+def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
+    """Overlay folders ("v0.26.0") in the order in which to try them for a version.
+
+    The same release first, then older ones from the nearest on, then newer ones; all from the newest on when the
+    version says nothing ("unknown", "0.0.0", or no `packaging` to read it with).
+    """
+    names = list(releases)
+    try:
+        from packaging.version import InvalidVersion, Version
+    except ImportError:
+        return sorted(names, reverse=True)
+    newest_first = sorted(names, key=lambda name: Version(name.removeprefix("v")), reverse=True)
+    try:
+        wanted = Version(version)
+    except InvalidVersion:
+        return newest_first
+    # A development build of 0.27.0 ("0.27.0.dev3") holds 0.26's text as a rule: compare it as the version it is.
+    older = [name for name in newest_first if Version(name.removeprefix("v")) <= wanted]
+    if not older:
+        return newest_first
+    return older + [name for name in reversed(newest_first) if name not in older]

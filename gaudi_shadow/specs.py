@@ -1,0 +1,45 @@
+"""Ask the other finders for the stock spec of a target, and wrap its loader."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from gaudi_shadow.finder import ShadowFinder
+from gaudi_shadow.loader import ShadowLoader
+
+_asked = threading.local()
+
+
+def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    """The spec that Python would use without us: the first answer of the other finders, in their order.
+
+    Every finder counts, not PathFinder alone: editable installs bring finders of their own.
+    """
+    for finder in list(sys.meta_path):
+        find_spec = None if isinstance(finder, ShadowFinder) else getattr(finder, "find_spec", None)
+        spec = find_spec(name, path, target) if find_spec is not None else None
+        if spec is not None:
+            return spec
+    return None
+
+
+def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    """The stock spec of a target with its loader wrapped once.
+
+    A finder that itself searches sys.meta_path (ddtrace's module watchdog) comes back to us for the same name; then
+    the inner call has done the wrapping, and the spec that the other finder makes of it is passed on as it is.
+    """
+    wrapped: dict[str, int] = _asked.__dict__.setdefault("wrapped", {})
+    before = wrapped.get(name, 0)
+    spec = find_stock_spec(name, path, target)
+    if spec is None or wrapped.get(name, 0) != before:
+        return spec
+    if not hasattr(spec.loader, "exec_module"):
+        return spec
+    spec.loader = ShadowLoader(spec.loader, spec)
+    wrapped[name] = before + 1
+    return spec

@@ -1,0 +1,15 @@
+"""mm-encoder-budget for vllm_gaudi.v1.worker.hpu_model_runner; what is not defined here is stock."""
+
+
+class HPUModelRunner:
+    def _execute_mm_encoder(self, scheduler_output, req_ids):
+        """Encode the scheduled requests' uncached items in groups within the patch budget (gaudi-shadow)."""
+        from gaudi_shadow.fixes.mm_encoder import encode_uncached
+
+        encode_uncached(
+            self,
+            req_ids,
+            group_and_batch=group_mm_kwargs_by_modality,
+            check_outputs=sanity_check_mm_encoder_outputs,
+            mark_step=lambda: htorch.core.mark_step(),
+        )
