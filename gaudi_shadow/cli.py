@@ -1,0 +1,52 @@
+"""The command line: `gaudi-shadow` and `python -m gaudi_shadow`. Each command lives in gaudi_shadow/commands/."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import gaudi_shadow
+
+COMMANDS = ("check", "status", "show", "diff", "run", "path", "demo", "plan", "releases", "verify", "report")
+USAGE_ERROR = 64
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse exits with 2 on a usage error; here 2 means that the source has drifted."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE_ERROR, f"{self.prog}: error: {message}\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole parser; the command reference in docs/ is held against it."""
+    parser = _Parser(prog="gaudi-shadow", description="Fixes for vllm-gaudi, applied when it is imported.")
+    parser.add_argument("--version", action="version", version=f"gaudi-shadow {gaudi_shadow.__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        command = import_module(f"gaudi_shadow.commands.{name}")
+        command_parser = subparsers.add_parser(name, help=command.HELP, description=command.HELP)
+        command.add_arguments(command_parser)
+        command_parser.set_defaults(execute=command.execute)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The command's exit code; 64 for a usage or an internal error, so that neither reads as drift.
+    """
+    args = build_parser().parse_args(argv)
+    try:
+        return args.execute(args)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        print(f"gaudi-shadow {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        return USAGE_ERROR
