@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "status"]
 
 
-def status() -> dict:
+def status() -> "dict[str, object]":
     """What happened to each target module in the present process.
 
     Returns:

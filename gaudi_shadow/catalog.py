@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType
 
 from gaudi_shadow.fingerprint import UnreadableBlock, function_block, plain_lines
@@ -64,7 +64,7 @@ def overlay_names() -> list[str]:
     return list(texts)
 
 
-@lru_cache(maxsize=None)
+@cache
 def overlay(release: str) -> Overlay:
     """One release's overlay.
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = build_parser().parse_args(argv)
     try:
-        return args.execute(args)
+        return int(args.execute(args))
     except BrokenPipeError:
         sys.stderr.close()
         return 0

@@ -1,21 +1,20 @@
-"""Decide what becomes of a target module: which overlay fits it, and which fixes are grafted. Executes nothing of it."""
+"""Decide what becomes of a target module: which overlay fits, which fixes are grafted. Executes nothing of it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType
 
 from gaudi_shadow import catalog
-from gaudi_shadow.fingerprint import UnreadableBlock, canonical_text, fingerprint, function_block, plain_lines
-from gaudi_shadow.graft import CannotGraft, find_code, graft
+from gaudi_shadow.fingerprint import UnreadableBlock
+from gaudi_shadow.graft import CannotGraft, graft
 from gaudi_shadow.manifest import BrokenManifest, Fix, Overlay
-from gaudi_shadow.match import compile_alone, definition_disagreement, is_same_code
+from gaudi_shadow.match import definition_disagreement
 from gaudi_shadow.outcome import (
     APPLIED,
     DISABLED,
     DRIFTED,
+    FAILURES,
     NOT_APPLIED,
     NOT_NEEDED,
     Decision,
@@ -23,37 +22,11 @@ from gaudi_shadow.outcome import (
     with_state,
 )
 from gaudi_shadow.release import by_closeness, release_at
+from gaudi_shadow.stock import StockModule
 
 REINSTALL = "reinstall gaudi-shadow"
 ASK = "run 'gaudi-shadow check', then look for a newer gaudi-shadow"
 RECOMPILE = "remove the stale .pyc files beside it, or reinstall vllm-gaudi"
-
-
-@dataclass(frozen=True)
-class StockModule:
-    """A target as its stock loader gives it, not executed.
-
-    Attributes:
-        name: the full module name.
-        file: where it comes from; for messages and to find the release.
-        code: the stock loader's code object.
-        source: the stock loader's text, or None when it has none.
-        read: the stock loader's `get_data`, or a function of the same kind.
-    """
-
-    name: str
-    file: str
-    code: CodeType | None
-    source: str | None
-    read: Callable[[str], bytes]
-
-    @property
-    def root(self) -> str:
-        """The folder or zip file that holds the top-level package."""
-        root = self.file
-        for _ in self.name.split("."):
-            root = os.path.dirname(root)
-        return root
 
 
 def decide(stock: StockModule, disabled: frozenset[str] = frozenset()) -> Decision:
@@ -61,24 +34,22 @@ def decide(stock: StockModule, disabled: frozenset[str] = frozenset()) -> Decisi
 
     Never raises for what is wrong with the stock module or with a file of ours: that is in the outcomes.
     """
-    release = release_at(stock.root, stock.read)
-    first_failure: Decision | None = None
+    version = release_at(stock.root, stock.read).version
     try:
-        names = by_closeness(release.version, catalog.overlay_names())
+        names = by_closeness(version, catalog.overlay_names())
     except BrokenManifest as error:
-        return _all_refused(stock, release.version, "none", str(error))
+        return _all_refused(stock, version, "none", str(error))
+    first: Decision | None = None
     for name in names:
         try:
-            overlay = catalog.overlay(name)
+            decision = _judged(catalog.overlay(name), stock, version)
         except BrokenManifest as error:
-            decision = _all_refused(stock, release.version, name, str(error))
-        else:
-            decision = _try(overlay, stock, release.version, disabled)
+            decision = _all_refused(stock, version, name, str(error))
         if not decision.failures:
-            return decision
-        first_failure = first_failure or decision
-    assert first_failure is not None
-    return first_failure
+            return _grafted(_without(decision, disabled), catalog.overlay(name), stock)
+        first = first or decision
+    assert first is not None
+    return _hold_back(_without(first, disabled))
 
 
 def _all_refused(stock: StockModule, version: str, overlay: str, reason: str) -> Decision:
@@ -88,62 +59,51 @@ def _all_refused(stock: StockModule, version: str, overlay: str, reason: str) ->
     return Decision(stock.name, stock.file, version, overlay, "", tuple(outcomes))
 
 
-def _try(overlay: Overlay, stock: StockModule, version: str, disabled: frozenset[str]) -> Decision:
-    fixes = overlay.fixes_of(stock.name)
-    lines = plain_lines(stock.source) if stock.source is not None else None
-    outcomes = [
-        FixOutcome(fix.name, fix.function, DISABLED, "switched off by VLLM_GAUDI_SHADOW_DISABLE")
-        if fix.name in disabled
-        else _judge(fix, stock, lines)
-        for fix in fixes
-    ]
+def _judged(overlay: Overlay, stock: StockModule, version: str) -> Decision:
+    """What each fix of an overlay finds in the module, switched off or not: that tells whether the overlay fits."""
+    outcomes = [_judge(fix, stock) for fix in overlay.fixes_of(stock.name)]
     outcomes += [
         FixOutcome(fix.name, fix.function, NOT_NEEDED, f"releases like {overlay.release} do not have this fault")
         for fix in catalog.known_fixes().values()
         if fix.module == stock.name and fix.name not in overlay.fixes
     ]
-    decision = Decision(
-        stock.name, stock.file, version, overlay.release, "" if overlay.confirmed else overlay.note, tuple(outcomes)
-    )
-    wanted = {outcome.function for outcome in decision.applied}
-    if decision.failures:
-        return _hold_back(decision)
-    if not wanted:
-        return decision
-    return _grafted(decision, overlay, stock, lines or [], sorted(wanted))
+    note = "" if overlay.confirmed else overlay.note
+    return Decision(stock.name, stock.file, version, overlay.release, note, tuple(outcomes))
 
 
-def _judge(fix: Fix, stock: StockModule, lines: list[str] | None) -> FixOutcome:
+def _judge(fix: Fix, stock: StockModule) -> FixOutcome:
     """Whether the stock function is the one that the fix was written against."""
 
     def outcome(state: str, reason: str = "", todo: str = "") -> FixOutcome:
         return FixOutcome(fix.name, fix.function, state, reason, todo)
 
-    if stock.code is None or lines is None:
+    if stock.code is None or stock.source is None:
         missing = "code object" if stock.code is None else "source"
         return outcome(NOT_APPLIED, f"no {missing} to compare: the module comes compiled", "install it from source")
     try:
-        code = find_code(stock.code, fix.function)
+        function = stock.function(fix.function)
     except CannotGraft as error:
         return outcome(DRIFTED, str(error), ASK)
-    try:
-        block = function_block(lines, code.co_firstlineno)
-        found = fingerprint(block)
     except UnreadableBlock:
         return outcome(NOT_APPLIED, f"bytecode does not match source at {fix.function}", RECOMPILE)
-    if found in fix.fixed_fingerprints or any(marker in canonical_text(block) for marker in fix.fixed_markers):
+    if function.fingerprint in fix.fixed_fingerprints or any(mark in function.text for mark in fix.fixed_markers):
         return outcome(NOT_NEEDED, "this build has its own fix (known by fingerprint or marker)")
-    if found not in fix.fingerprints:
-        known = ", ".join(each[:19] for each in fix.fingerprints)
-        return outcome(DRIFTED, f"{fix.function} has changed (found {found[:19]}, known {known})", ASK)
-    try:
-        alone = compile_alone(block, fix.function, code.co_firstlineno, stock.code.co_flags)
-        same = is_same_code(find_code(alone, fix.function), code)
-    except (SyntaxError, ValueError):
-        same = False
-    if not same:
+    if function.fingerprint not in fix.fingerprints:
+        found, known = function.fingerprint[:19], ", ".join(each[:19] for each in fix.fingerprints)
+        return outcome(DRIFTED, f"{fix.function} has changed (found {found}, known {known})", ASK)
+    if not function.bytecode_matches:
         return outcome(NOT_APPLIED, f"bytecode does not match source at {fix.function}", RECOMPILE)
     return outcome(APPLIED)
+
+
+def _without(decision: Decision, disabled: frozenset[str]) -> Decision:
+    fixes = tuple(
+        replace(outcome, state=DISABLED, reason="switched off by VLLM_GAUDI_SHADOW_DISABLE", todo="")
+        if outcome.fix in disabled and outcome.state in (APPLIED, *FAILURES)
+        else outcome
+        for outcome in decision.fixes
+    )
+    return replace(decision, fixes=fixes)
 
 
 def _hold_back(decision: Decision) -> Decision:
@@ -151,19 +111,18 @@ def _hold_back(decision: Decision) -> Decision:
     return with_state(decision, NOT_APPLIED, f"held back with {failed}: a module is patched whole or not at all", ASK)
 
 
-def _grafted(
-    decision: Decision, overlay: Overlay, stock: StockModule, lines: list[str], wanted: list[str]
-) -> Decision:
-    assert stock.code is not None
+def _grafted(decision: Decision, overlay: Overlay, stock: StockModule) -> Decision:
     functions: dict[str, CodeType] = {}
     try:
-        for qualname in wanted:
+        for qualname in sorted({outcome.function for outcome in decision.applied}):
             ours = catalog.overlay_function(overlay, stock.name, qualname)
-            theirs = function_block(lines, find_code(stock.code, qualname).co_firstlineno)
-            reason = definition_disagreement(theirs, ours.block)
+            reason = definition_disagreement(stock.function(qualname).block, ours.block)
             if reason:
                 raise CannotGraft(f"{qualname}: {reason}")
             functions[qualname] = ours.code
+        if not functions:
+            return decision
+        assert stock.code is not None
         code = graft(stock.code, functions)
     except (catalog.BrokenOverlay, CannotGraft) as error:
         return with_state(decision, NOT_APPLIED, str(error), REINSTALL)

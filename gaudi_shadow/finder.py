@@ -1,4 +1,4 @@
-"""The finder on sys.meta_path. Runs in every Python process: `sys` and `os` only, and one lookup rejects other names."""
+"""The finder on sys.meta_path. Runs in every Python process: `sys` and `os` only; one lookup rejects other names."""
 
 import os
 import sys

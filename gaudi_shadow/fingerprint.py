@@ -76,11 +76,19 @@ def function_block(lines: list[str], first: int) -> list[str]:
 
 
 def canonical_text(block: list[str]) -> str:
-    """The block dedented, without comments and without blank lines outside strings; the content of strings stays."""
+    """The block dedented, without comments and without blank lines outside strings; the content of strings stays.
+
+    Raises:
+        UnreadableBlock: the block cannot be tokenized.
+    """
+    try:
+        tokens = list(_tokens(block))
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise UnreadableBlock(str(error)) from error
     inside: set[int] = set()
     comment_columns: dict[int, int] = {}
     open_strings: list[int] = []
-    for token in _tokens(block):
+    for token in tokens:
         if token.type == tokenize.COMMENT:
             comment_columns[token.start[0]] = token.start[1]
         elif token.type in _STRING_STARTS:
@@ -102,14 +110,15 @@ def canonical_text(block: list[str]) -> str:
     return "\n".join(kept)
 
 
+def hash_of(text: str) -> str:
+    """`sha256:` and 64 hex digits."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def fingerprint(block: list[str]) -> str:
-    """`sha256:` and 64 hex digits: the hash of `canonical_text(block)`.
+    """The hash of `canonical_text(block)`.
 
     Raises:
         UnreadableBlock: the block cannot be tokenized.
     """
-    try:
-        text = canonical_text(block)
-    except (tokenize.TokenError, SyntaxError) as error:
-        raise UnreadableBlock(str(error)) from error
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hash_of(canonical_text(block))

@@ -9,28 +9,12 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from gaudi_shadow import record
-from gaudi_shadow.decide import REINSTALL, StockModule, decide
+from gaudi_shadow.decide import REINSTALL, decide
 from gaudi_shadow.finder import is_strict
 from gaudi_shadow.messages import logger, warn_once
 from gaudi_shadow.outcome import NOT_APPLIED, Decision, applied_line, failure_line, with_state
+from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes, unknown_names_line
-
-
-def stock_module(loader: Any, name: str, file: str) -> StockModule:
-    """A target as its stock loader gives it. What the loader raises for broken source passes through."""
-    get_code = getattr(loader, "get_code", None)
-    get_source = getattr(loader, "get_source", None)
-    code = get_code(name) if get_code is not None else None
-    try:
-        source = get_source(name) if get_source is not None else None
-    except (ImportError, OSError):
-        source = None
-    return StockModule(name, file, code, source, getattr(loader, "get_data", _read_file))
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 class ShadowLoader:
@@ -55,7 +39,7 @@ class ShadowLoader:
 
     def _decide(self) -> Decision:
         name = self.spec.name
-        return decide(stock_module(self.stock, name, self.spec.origin or ""), disabled_fixes())
+        return decide(StockModule.from_loader(self.stock, name, self.spec.origin or ""), disabled_fixes())
 
     def get_code(self, name: str) -> CodeType | None:
         """The patched module's code object, or the stock one where nothing is grafted.
@@ -63,9 +47,9 @@ class ShadowLoader:
         Raises:
             ImportError: the name is not this loader's; or whatever the stock loader raises.
         """
-        if name != self.spec.name:
-            return self.stock.get_code(name)
-        return self._decide().code or self.stock.get_code(name)
+        patched = self._decide().code if name == self.spec.name else None
+        code: CodeType | None = patched or self.stock.get_code(name)
+        return code
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As the stock loader."""
@@ -95,11 +79,10 @@ class ShadowLoader:
         if unknown:
             warn_once(unknown)
         try:
-            decision = _ready(self._decide())
-        except ValueError:
-            raise
+            decision = _with_parts_loaded(self._decide())
         except Exception as error:  # a fault of ours must never be the reason why a stock module does not load
             decision = record.internal_fault(self.spec, error)
+        decision = record.configured(decision)
         if decision.code is None:
             self._run_stock(module, decision)
         else:
@@ -143,18 +126,18 @@ class ShadowLoader:
             del self.stock.get_code
 
 
-def _ready(decision: Decision) -> Decision:
-    """Import what the grafted functions call and let the fixes read their variables, before anything is executed."""
-    if decision.code is None:
-        return decision
+def _with_parts_loaded(decision: Decision) -> Decision:
+    """Import what the grafted functions call before anything is executed, not on the first image."""
+    names = [name for _, function in decision.functions for name in function.co_names]
     try:
-        for _, function in decision.functions:
-            for name in function.co_names:
-                if name.startswith("gaudi_shadow."):
-                    importlib.import_module(name)
-        return record.configured(decision)
-    except (ImportError, AttributeError, SyntaxError) as error:
+        for name in names:
+            if name.startswith("gaudi_shadow."):
+                importlib.import_module(name)
+        for outcome in decision.fixes:
+            record.fix_module(outcome.fix)
+    except (ImportError, SyntaxError) as error:
         return with_state(decision, NOT_APPLIED, f"a part of gaudi-shadow is damaged: {error}", REINSTALL)
+    return decision
 
 
 def _report_failures(decision: Decision) -> None:

@@ -139,7 +139,7 @@ def _fix(release: str, name: str, entry: dict[str, Any]) -> Fix:
                 raise BrokenManifest(f"{where}: field {field!r} must be a list of strings")
         elif not isinstance(value, str):
             raise BrokenManifest(f"{where}: field {field!r} must be a string")
-    values = {field: tuple(value) if field in _LISTS else value for field, value in entry.items()}
+    values: dict[str, Any] = {field: tuple(value) if field in _LISTS else value for field, value in entry.items()}
     try:
         return Fix(name=name, **values)
     except TypeError as error:

@@ -1,13 +1,15 @@
 """Does the function that a module was compiled from have the text that we know, and does its bytecode belong to it?"""
 
 from __future__ import annotations
-
 import __future__
 
 import ast
 import functools
 import operator
+from collections.abc import Sequence
 from types import CodeType
+
+from gaudi_shadow.graft import find_code
 
 # They change how a function's text compiles, and a function compiled alone does not see its module's first lines.
 _FUTURE_FLAGS = functools.reduce(
@@ -15,7 +17,29 @@ _FUTURE_FLAGS = functools.reduce(
 )
 
 
-def compile_alone(block: list[str], qualname: str, first: int, future_flags: int) -> CodeType:
+def belongs_to(code: CodeType, module_code: CodeType, source: str, block: list[str], qualname: str) -> bool:
+    """Whether the stock code object of a function is what its text compiles to.
+
+    Args:
+        code: the function in `module_code`.
+        source: the module's text; it is parsed only when the function alone gives other code.
+        block: the function's own lines in it.
+    """
+    first, flags = code.co_firstlineno, module_code.co_flags
+    try:
+        alone = find_code(compile_alone(block, qualname, first, flags), qualname)
+        if is_same_code(alone, code):
+            return True
+        # CPython compiles `name.method()` differently when the module imports `name` (is_import_originated).
+        imports = top_level_imports(source)
+        return is_same_code(find_code(compile_alone(block, qualname, first, flags, imports), qualname), code)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def compile_alone(
+    block: list[str], qualname: str, first: int, future_flags: int, imports: Sequence[str] = ()
+) -> CodeType:
     """Compile a function's own lines at their own line numbers, inside empty classes of the stock names.
 
     The classes give what a method gets from its class: private names, `__class__` and the qualified name.
@@ -24,6 +48,7 @@ def compile_alone(block: list[str], qualname: str, first: int, future_flags: int
         block: the lines with their own indentation, decorators included.
         first: the line of block[0] in its module, counted from 1.
         future_flags: `co_flags` of the module, whose `__future__` bits are taken over.
+        imports: names that the module imports at its top level; they are imported below the function.
 
     Returns:
         The code object of the module that was compiled.
@@ -39,8 +64,27 @@ def compile_alone(block: list[str], qualname: str, first: int, future_flags: int
     above = first - 1 - len(headers)
     if above < 0:
         raise SyntaxError(f"no room above line {first} for the class of {qualname}")
-    text = "\n" * above + "\n".join([*headers, *block]) + "\n"
-    return compile(text, "<alone>", "exec", flags=future_flags & _FUTURE_FLAGS, dont_inherit=True)
+    below = [f"import {', '.join(imports)}"] if imports else []
+    text = "\n" * above + "\n".join([*headers, *block, *below]) + "\n"
+    code: CodeType = compile(text, "<alone>", "exec", flags=future_flags & _FUTURE_FLAGS, dont_inherit=True)
+    return code
+
+
+def top_level_imports(source: str) -> list[str]:
+    """The names that a module's own statements import, those under `if` and `try` included, sorted.
+
+    Raises:
+        SyntaxError, ValueError: the text does not parse.
+    """
+    names: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update((alias.asname or alias.name.partition(".")[0]) for alias in node.names if alias.name != "*")
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            waiting.extend(ast.iter_child_nodes(node))
+    return sorted(names)
 
 
 def is_same_code(left: CodeType, right: CodeType) -> bool:

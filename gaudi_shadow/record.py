@@ -6,6 +6,7 @@ import importlib
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import gaudi_shadow
@@ -47,17 +48,25 @@ def internal_fault(spec: ModuleSpec, error: Exception) -> Decision:
     return Decision(spec.name, spec.origin or "", "unknown", "none", "", outcomes)
 
 
+def fix_module(fix: str) -> ModuleType:
+    """The module in gaudi_shadow/fixes/ that belongs to a fix.
+
+    Raises:
+        ImportError: it is missing.
+    """
+    return importlib.import_module("gaudi_shadow.fixes." + fix.replace("-", "_"))
+
+
 def configured(decision: Decision) -> Decision:
     """Tell each fix of a module whether it is on, and put what it answers ("applied but idle: ...") into its reason.
 
     Raises:
         ValueError: a fix's own variable has a value that it cannot use.
     """
+    if decision.code is None:
+        return decision
     on = {outcome.fix for outcome in decision.applied}
-    answers = {
-        name: importlib.import_module("gaudi_shadow.fixes." + name.replace("-", "_")).configure(name in on)
-        for name in (outcome.fix for outcome in decision.fixes)
-    }
+    answers = {outcome.fix: fix_module(outcome.fix).configure(outcome.fix in on) for outcome in decision.fixes}
     fixes = tuple(
         replace(outcome, reason=answers[outcome.fix]) if outcome.state == APPLIED else outcome
         for outcome in decision.fixes

@@ -7,7 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 DISTRIBUTION = "vllm-gaudi"
 _VERSION_LINE = re.compile(r"^(?:__version__|version)\b[^#\n]*?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
@@ -31,14 +35,15 @@ class Release:
 def release_at(root: str, read: Callable[[str], bytes]) -> Release:
     """The release of the vllm_gaudi package below `root`.
 
-    The metadata beside the package comes first, so that of two copies the one that is imported is named; then the
-    metadata of an editable install that points here; then `_version.py`, which setuptools-scm may write.
+    Metadata comes first: that beside the package, so that of two copies the one that is imported is named; then
+    metadata elsewhere on sys.path that belongs to no other copy (an editable install's). Then `_version.py`, which
+    setuptools-scm may write.
 
     Args:
         root: the folder or zip file that holds the package.
         read: the stock loader's `get_data`; it reads from zip files too.
     """
-    version = _version_beside(root) or _version_of_editable(root)
+    version = _version_beside(root) or _version_elsewhere(root)
     if version:
         return Release(version, "metadata", root)
     try:
@@ -58,20 +63,25 @@ def _version_beside(root: str) -> str | None:
     return None
 
 
-def _version_of_editable(root: str) -> str | None:
+def _version_elsewhere(root: str) -> str | None:
     from importlib.metadata import distributions
 
     for distribution in distributions(name=DISTRIBUTION):
-        try:
-            where = json.loads(distribution.read_text("direct_url.json") or "{}")
-        except ValueError:
+        if os.path.exists(str(distribution.locate_file("vllm_gaudi"))) or not _may_point_to(distribution, root):
             continue
-        if not isinstance(where, dict) or not (where.get("dir_info") or {}).get("editable"):
-            continue
-        folder = os.path.realpath(unquote(urlsplit(where.get("url", "")).path))
-        if os.path.realpath(root) in (folder, os.path.join(folder, "src")) and distribution.metadata["Version"]:
+        if distribution.metadata["Version"]:
             return distribution.metadata["Version"]
     return None
+
+
+def _may_point_to(distribution: Distribution, root: str) -> bool:
+    """False when an editable install's direct_url.json names another folder."""
+    try:
+        url = json.loads(distribution.read_text("direct_url.json") or "{}")["url"]
+    except (ValueError, KeyError, TypeError):
+        return True
+    folder = os.path.realpath(unquote(urlsplit(url).path))
+    return os.path.realpath(root) in (folder, os.path.join(folder, "src"))
 
 
 def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
@@ -90,7 +100,6 @@ def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
         wanted = Version(version)
     except InvalidVersion:
         return newest_first
-    # A development build of 0.27.0 ("0.27.0.dev3") holds 0.26's text as a rule: compare it as the version it is.
     older = [name for name in newest_first if Version(name.removeprefix("v")) <= wanted]
     if not older:
         return newest_first

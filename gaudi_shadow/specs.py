@@ -23,7 +23,7 @@ def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | 
         find_spec = None if isinstance(finder, ShadowFinder) else getattr(finder, "find_spec", None)
         spec = find_spec(name, path, target) if find_spec is not None else None
         if spec is not None:
-            return spec
+            return spec  # type: ignore[no-any-return]
     return None
 
 
@@ -40,6 +40,6 @@ def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType 
         return spec
     if not hasattr(spec.loader, "exec_module"):
         return spec
-    spec.loader = ShadowLoader(spec.loader, spec)
+    spec.loader = ShadowLoader(spec.loader, spec)  # type: ignore[assignment]
     wrapped[name] = before + 1
     return spec

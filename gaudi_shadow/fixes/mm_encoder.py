@@ -75,9 +75,7 @@ def _waiting_items(runner: Any, req_ids: Sequence[str]) -> list[Item]:
             if feature.identifier in runner.encoder_cache:
                 continue
             data = feature.data
-            if mm_encoder_covered.is_on() and mm_encoder_covered.is_stripped(
-                data, getattr(runner, "uses_mrope", True)
-            ):
+            if mm_encoder_covered.is_on() and mm_encoder_covered.is_stripped(data, getattr(runner, "uses_mrope", True)):
                 counters.add("covered_features_skipped")
                 continue
             patches = mm_encoder_budget.patches_of(data)
@@ -103,7 +101,7 @@ def _encode_group(
 
 
 def _at_placeholders(output: Any, is_embed: Any) -> Any:
-    """Spread (embeds, hidden) rows over (length, hidden) where a placeholder holds other tokens too; the rest is NaN."""
+    """Spread (embeds, hidden) rows over (length, hidden) where the placeholder has other tokens too; those are NaN."""
     if is_embed is None:
         return output
     is_embed = is_embed.to(device=output.device)

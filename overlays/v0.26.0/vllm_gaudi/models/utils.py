@@ -7,6 +7,7 @@ def _merge_multimodal_embeddings(inputs_embeds, multimodal_embeddings, is_multim
         return inputs_embeds
 
     import habana_frameworks.torch.core as htcore
+
     from gaudi_shadow.fixes.mm_merge_idxcopy import write_rows
 
     htcore.mark_step()

@@ -1,4 +1,4 @@
-"""mm-encoder-budget and mm-encoder-covered for vllm_gaudi.v1.worker.hpu_model_runner; what is not defined here is stock."""
+"""mm-encoder-budget and mm-encoder-covered for the runner of v0.30.0; what is not defined here is stock."""
 
 
 class HPUModelRunner:

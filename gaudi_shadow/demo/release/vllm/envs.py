@@ -1,0 +1,3 @@
+"""Stand-in for vLLM's table of known environment variables."""
+
+environment_variables = {}

@@ -1,0 +1,39 @@
+"""Stand-in for vllm_gaudi.models.utils: a merge with the stock fault, in our own words."""
+
+import torch
+from vllm.model_executor.models import utils
+from vllm.model_executor.models.utils import _embedding_count_expression, _flatten_embeddings
+
+
+def sequence_parallel_chunk(x: torch.Tensor) -> torch.Tensor:
+    """A stock function that no fix touches."""
+    return x
+
+
+def _merge_multimodal_embeddings(
+    inputs_embeds: torch.Tensor, multimodal_embeddings, is_multimodal: torch.Tensor
+) -> torch.Tensor:
+    """The stand-in's stock merge: a broadcast mask that the card's graph compiler refuses above a size."""
+    if len(multimodal_embeddings) == 0:
+        return inputs_embeds
+    import habana_frameworks.torch.core as htcore
+
+    htcore.mark_step()
+    source = _flatten_embeddings(multimodal_embeddings).to(inputs_embeds.dtype)
+    rows = inputs_embeds.view(-1, inputs_embeds.shape[-1])
+    if is_multimodal.dtype == torch.bool:
+        htcore.compile_graph("masked_scatter_", is_multimodal.unsqueeze(-1).expand_as(rows))
+        try:
+            rows.masked_scatter_(is_multimodal.unsqueeze(-1), source)
+        except RuntimeError as error:
+            words = _embedding_count_expression(multimodal_embeddings)
+            wanted = int(is_multimodal.sum())
+            raise ValueError(
+                f"Attempted to assign {words} = {len(source)} multimodal tokens to {wanted} placeholders"
+            ) from error
+    else:
+        rows.index_copy_(0, is_multimodal, source)
+    return inputs_embeds
+
+
+utils._merge_multimodal_embeddings = _merge_multimodal_embeddings
