@@ -3,14 +3,83 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 
-HELP = "not written yet"
+from gaudi_shadow.demo import showing
+from gaudi_shadow.fixes.mm_encoder_budget import VARIABLE
+
+HELP = "show the faults and the fixes on this machine, stock and patched side by side; needs no Gaudi"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="a release: its site-packages or source tree (else the installed one)"
+    )
+    parser.add_argument("--standin", action="store_true", help="use the stand-in release even if a real one is there")
+    parser.add_argument("--json", action="store_true", help="print what both interpreters found as JSON")
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run it."""
-    raise NotImplementedError
+    """Run it. Returns 0 when stock showed the faults and the patched interpreter did not, else 1."""
+    if importlib.util.find_spec("torch") is None:
+        print("gaudi-shadow demo: needs torch: pip install 'gaudi-shadow[demo]'", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="gaudi-shadow-demo-") as name:
+        stage, stock, patched, notes = _play(args, Path(name))
+    has_covered = _has_covered_fault(patched)
+    gone = showing.faults_are_gone(stock, patched, has_covered)
+    if args.json:
+        report = {"release": stage.name, "notes": notes, "stock": stock, "patched": patched, "faults_gone": gone}
+        print(json.dumps(report, indent=2))
+    else:
+        _print_heading(stage, notes, patched)
+        _print_table(showing.table(stock, patched, has_covered), gone)
+    return 0 if gone else 1
+
+
+def _play(args: argparse.Namespace, folder: Path) -> tuple[showing.Stage, dict[str, Any], dict[str, Any], list[str]]:
+    notes: list[str] = []
+    if not args.standin and (args.root or importlib.util.find_spec("vllm_gaudi") is not None):
+        stage = showing.real_stage(args.root.resolve() if args.root else None)
+        try:
+            stock = showing.run_scenario(stage, folder, patched=False)
+            return stage, stock, showing.run_scenario(stage, folder, patched=True), notes
+        except showing.DemoFailed as error:
+            notes.append(f"{stage.name} cannot be imported on this machine ({error})")
+    stage = showing.standin_stage(folder)
+    stock = showing.run_scenario(stage, folder, patched=False)
+    return stage, stock, showing.run_scenario(stage, folder, patched=True), notes
+
+
+def _has_covered_fault(patched: dict[str, Any]) -> bool:
+    modules = (patched["status"] or {"modules": {}})["modules"].values()
+    return any(
+        outcome["state"] == "applied"
+        for module in modules
+        for fix, outcome in module["fixes"].items()
+        if fix == "mm-encoder-covered"
+    )
+
+
+def _print_heading(stage: showing.Stage, notes: list[str], patched: dict[str, Any]) -> None:
+    for note in notes:
+        print(f"note: {note}")
+    version = (patched["status"] or {}).get("release")
+    print(f"release: {stage.name}; its version reads {version}; {patched['file']}")
+    print(f"patched: by PYTHONPATH={stage.hook}, {VARIABLE}={showing.BUDGET}\n")
+
+
+def _print_table(rows: list[tuple[str, list[str], list[str]]], gone: bool) -> None:
+    for what, stock, patched in rows:
+        print(what)
+        for side, lines in (("stock", stock), ("patched", patched)):
+            for number, line in enumerate(lines):
+                print(f"  {side if number == 0 else '':8} {line}")
+        print()
+    print("the faults are gone" if gone else "NOT as expected: see above")

@@ -13,7 +13,7 @@ def sequence_parallel_chunk(x: torch.Tensor) -> torch.Tensor:
 def _merge_multimodal_embeddings(
     inputs_embeds: torch.Tensor, multimodal_embeddings, is_multimodal: torch.Tensor
 ) -> torch.Tensor:
-    """The stand-in's stock merge: a broadcast mask that the card's graph compiler refuses above a size."""
+    """The stand-in's stock merge: a broadcast mask, which the Gaudi graph compiler refuses at size."""
     if len(multimodal_embeddings) == 0:
         return inputs_embeds
     import habana_frameworks.torch.core as htcore
@@ -22,12 +22,13 @@ def _merge_multimodal_embeddings(
     source = _flatten_embeddings(multimodal_embeddings).to(inputs_embeds.dtype)
     rows = inputs_embeds.view(-1, inputs_embeds.shape[-1])
     if is_multimodal.dtype == torch.bool:
-        htcore.compile_graph("masked_scatter_", is_multimodal.unsqueeze(-1).expand_as(rows))
         try:
             rows.masked_scatter_(is_multimodal.unsqueeze(-1), source)
         except RuntimeError as error:
             words = _embedding_count_expression(multimodal_embeddings)
             wanted = int(is_multimodal.sum())
+            if len(source) == wanted:
+                raise
             raise ValueError(
                 f"Attempted to assign {words} = {len(source)} multimodal tokens to {wanted} placeholders"
             ) from error
