@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
 import gaudi_shadow
+from gaudi_shadow.commands import UsageError
 
 COMMANDS = ("check", "status", "show", "diff", "run", "path", "demo", "plan", "releases", "verify", "report")
 USAGE_ERROR = 64
@@ -39,14 +43,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The command's exit code; 64 for a usage or an internal error, so that neither reads as drift.
+        The command's exit code; 64 for a usage or an internal error, so that neither reads as drift; 130 and 141, as
+        a shell has them, after an interrupt and when the reader of stdout has gone.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Paths and source texts go out byte for byte, whatever the locale.
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     args = build_parser().parse_args(argv)
     try:
-        return int(args.execute(args))
+        code: int = args.execute(args)
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        # Whoever read stdout has gone (`| head`); what is left must not be flushed into nothing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except UsageError as error:
+        print(f"gaudi-shadow {args.command}: {error}", file=sys.stderr)
     except Exception as error:
         print(f"gaudi-shadow {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
-        return USAGE_ERROR
+    return USAGE_ERROR

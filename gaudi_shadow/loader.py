@@ -79,7 +79,7 @@ class ShadowLoader:
         if unknown:
             warn_once(unknown)
         try:
-            decision = _with_parts_loaded(self._decide())
+            decision = with_parts_loaded(self._decide())
         except Exception as error:  # a fault of ours must never be the reason why a stock module does not load
             decision = record.internal_fault(self.spec, error)
         decision = record.configured(decision)
@@ -126,7 +126,7 @@ class ShadowLoader:
             del self.stock.get_code
 
 
-def _with_parts_loaded(decision: Decision) -> Decision:
+def with_parts_loaded(decision: Decision) -> Decision:
     """Import what the grafted functions call before anything is executed, not on the first image."""
     names = [name for _, function in decision.functions for name in function.co_names]
     try:

@@ -1,16 +1,19 @@
-"""`gaudi-shadow path`."""
+"""`gaudi-shadow path`: the folder for PYTHONPATH."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "not written yet"
+from gaudi_shadow.hook_state import inject_folder
+
+HELP = "print the folder that activates the hook when it is on PYTHONPATH"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's arguments."""
+    """None."""
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run it."""
-    raise NotImplementedError
+    """Print it."""
+    print(inject_folder())
+    return 0

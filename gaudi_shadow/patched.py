@@ -1,0 +1,43 @@
+"""The texts of `show` and `diff`, from a new interpreter, and a line for each module that cannot be patched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+
+from gaudi_shadow.asking import findings
+from gaudi_shadow.checking import exit_code
+from gaudi_shadow.commands import UsageError
+from gaudi_shadow.finder import TARGETS
+
+
+def module_name(text: str) -> str:
+    """A target's dotted name, from that or from its path below the tree's root.
+
+    Raises:
+        UsageError: it is no target; the message lists them.
+    """
+    name = text.removesuffix(".py").replace("/", ".")
+    if name not in TARGETS:
+        raise UsageError(f"{text} is no module that we patch; those are {', '.join(sorted(TARGETS))}")
+    return name
+
+
+def composed(modules: Collection[str], root: str | None) -> tuple[dict[str, dict[str, str]], int]:
+    """The stock and the patched text of each module that can be patched; the others get a line on stderr.
+
+    A hook that is not active does not matter here: the text is what would be executed if it were.
+
+    Returns:
+        module -> {"stock": text, "patched": text}; and the exit code, the worst of the modules without a text.
+    """
+    found = findings(root, modules)
+    code = 0
+    for module in modules:
+        if module in found["texts"]:
+            continue
+        concerned = [entry for entry in found["fixes"] if entry["module"] in (module, "?")]
+        code = max(code, exit_code(concerned))
+        why = "; ".join(f"{entry['fix']} {entry['state']}: {entry['reason']}" for entry in concerned)
+        print(f"gaudi-shadow: {module} is not patched: {why}", file=sys.stderr)
+    return found["texts"], code
