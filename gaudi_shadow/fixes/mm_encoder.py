@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from gaudi_shadow import counters
@@ -90,14 +91,23 @@ def _encode_group(
     check_outputs: Callable[..., None],
 ) -> None:
     pairs = [(item.modality, item.data) for item in group]
-    first = 0
+    waiting = iter(group)
     for _, count, batch in group_and_batch(pairs, device=runner.device, pin_memory=runner.pin_memory):
-        outputs = runner.model.embed_multimodal(**batch)
-        check_outputs(outputs, expected_num_items=count)
-        for item, output in zip(group[first : first + count], outputs, strict=True):
-            runner.encoder_cache[item.identifier] = _at_placeholders(output, item.position.is_embed)
-        first += count
-        counters.add("encoder_calls")
+        _encode_batch(runner, list(islice(waiting, count)), batch, check_outputs)
+
+
+def _encode_batch(runner: Any, items: list[Item], batch: dict[str, Any], check_outputs: Callable[..., None]) -> None:
+    counters.note_largest("largest_call_patches", sum(item.patches or 0 for item in items))
+    outputs = runner.model.embed_multimodal(**batch)
+    check_outputs(outputs, expected_num_items=len(items))
+    counters.add("encoder_calls")
+    # All before any is cached: under -O the check is gone, and a wrong count would leave rows under the wrong hash.
+    placed = [
+        (item.identifier, _at_placeholders(output, item.position.is_embed))
+        for item, output in zip(items, outputs, strict=True)
+    ]
+    for identifier, output in placed:
+        runner.encoder_cache[identifier] = output
 
 
 def _at_placeholders(output: Any, is_embed: Any) -> Any:
@@ -114,7 +124,6 @@ def _count(items: list[Item], groups: list[list[Item]]) -> None:
     sums = [sum(item.patches or 0 for item in group) for group in groups]
     counters.add("groups_split", len(groups) - 1)
     counters.add("items_without_grid", sum(item.patches is None for item in items))
-    counters.note_largest("largest_call_patches", max(sums))
     log = logger()
     if log.isEnabledFor(logging.DEBUG):
         log.debug(

@@ -6,7 +6,9 @@ transient memory grows with its patches and lies outside vLLM's KV accounting.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -24,17 +26,19 @@ def read_budget(environ: Mapping[str, str] = os.environ) -> int:
     """The budget in patches; 0 means stock behaviour.
 
     Raises:
-        ValueError: the variable holds something else than a whole number >= 0 (ASCII digits, spaces around allowed).
+        ValueError: the variable holds something else than a whole number >= 0 (ASCII digits, spaces around allowed;
+            no more digits than `int` takes, which is 4,300 unless Python was told otherwise).
     """
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(
-            f"gaudi-shadow: {VARIABLE}={environ[VARIABLE]!r} is not a whole number of patches >= 0; "
-            "set it to one such as 65536, or unset it for stock behaviour"
-        )
-    return int(text)
+    with contextlib.suppress(ValueError):  # too many digits: Python's own message does not name the variable
+        if text.isascii() and text.isdigit():
+            return int(text)
+    raise ValueError(
+        f"gaudi-shadow: {VARIABLE}={reprlib.repr(environ[VARIABLE])} is not a whole number of patches >= 0; "
+        "set it to one such as 65536, or unset it for stock behaviour"
+    )
 
 
 def configure(on: bool) -> str:
@@ -77,15 +81,20 @@ def patches_of(data: Mapping[str, Any]) -> int | None:
 
 
 def _volume(grid: Any) -> int | None:
-    values = _flat(grid.tolist() if hasattr(grid, "tolist") else grid)
+    try:
+        values = _flat(grid)
+    except (TypeError, ValueError, OverflowError):  # a count must not be the reason why an image is not encoded
+        return None
     if not values or len(values) % 3:
         return None
     return sum(t * h * w for t, h, w in zip(values[0::3], values[1::3], values[2::3], strict=True))
 
 
 def _flat(values: Any) -> list[int]:
+    if hasattr(values, "tolist"):
+        values = values.tolist()
     if not isinstance(values, list | tuple):
-        return [] if values is None else [int(values)]
+        return [int(values)]
     return [each for value in values for each in _flat(value)]
 
 
