@@ -22,10 +22,11 @@ from gaudi_shadow.outcome import (
     with_state,
 )
 from gaudi_shadow.release import by_closeness, release_at
-from gaudi_shadow.stock import StockModule
+from gaudi_shadow.stock import StockFunction, StockModule
 
 REINSTALL = "reinstall gaudi-shadow"
 ASK = "run 'gaudi-shadow check', then look for a newer gaudi-shadow"
+SEE_RELEASES = "'gaudi-shadow releases' lists the releases that are patched"
 RECOMPILE = "remove the stale .pyc files beside it, or reinstall vllm-gaudi"
 
 
@@ -61,18 +62,20 @@ def _all_refused(stock: StockModule, version: str, overlay: str, reason: str) ->
 
 def _judged(overlay: Overlay, stock: StockModule, version: str) -> Decision:
     """What each fix of an overlay finds in the module, switched off or not: that tells whether the overlay fits."""
-    outcomes = [_judge(fix, stock) for fix in overlay.fixes_of(stock.name)]
+    fixes = overlay.fixes_of(stock.name)
+    outcomes = [judge(fix, stock) for fix in fixes]
     outcomes += [
         FixOutcome(fix.name, fix.function, NOT_NEEDED, f"releases like {overlay.release} do not have this fault")
         for fix in catalog.known_fixes().values()
         if fix.module == stock.name and fix.name not in overlay.fixes
     ]
-    note = "" if overlay.confirmed else overlay.note
+    changed = any(fix.name in overlay.stated for fix in fixes)
+    note = overlay.note if changed and not overlay.confirmed else ""
     return Decision(stock.name, stock.file, version, overlay.release, note, tuple(outcomes))
 
 
-def _judge(fix: Fix, stock: StockModule) -> FixOutcome:
-    """Whether the stock function is the one that the fix was written against."""
+def judge(fix: Fix, stock: StockModule) -> FixOutcome:
+    """Whether the stock function is one that the fix was written against, or one that does not have the fault."""
 
     def outcome(state: str, reason: str = "", todo: str = "") -> FixOutcome:
         return FixOutcome(fix.name, fix.function, state, reason, todo)
@@ -86,14 +89,26 @@ def _judge(fix: Fix, stock: StockModule) -> FixOutcome:
         return outcome(DRIFTED, str(error), ASK)
     except UnreadableBlock:
         return outcome(NOT_APPLIED, f"bytecode does not match source at {fix.function}", RECOMPILE)
-    if function.fingerprint in fix.fixed_fingerprints or any(mark in function.text for mark in fix.fixed_markers):
-        return outcome(NOT_NEEDED, "this build has its own fix (known by fingerprint or marker)")
+    mark = _fixed_mark(fix, function)
+    if mark:
+        return outcome(NOT_NEEDED, f"{fix.function} of this build does not have the fault: {mark}")
     if function.fingerprint not in fix.fingerprints:
         found, known = function.fingerprint[:19], ", ".join(each[:19] for each in fix.fingerprints)
+        for seen in fix.seen:
+            if seen.fingerprint == function.fingerprint and seen.note:
+                reason = f"{fix.function} is that of {', '.join(seen.releases)} (found {found}): {seen.note}"
+                return outcome(DRIFTED, reason, SEE_RELEASES)
         return outcome(DRIFTED, f"{fix.function} has changed (found {found}, known {known})", ASK)
     if not function.bytecode_matches:
         return outcome(NOT_APPLIED, f"bytecode does not match source at {fix.function}", RECOMPILE)
     return outcome(APPLIED)
+
+
+def _fixed_mark(fix: Fix, function: StockFunction) -> str:
+    """By what a function that needs no fix is known as such; empty when it is not."""
+    if function.fingerprint in fix.fixed_fingerprints:
+        return f"known by its fingerprint {function.fingerprint[:19]}"
+    return next((f"known by its marker {mark!r}" for mark in fix.fixed_markers if mark in function.text), "")
 
 
 def _without(decision: Decision, disabled: frozenset[str]) -> Decision:

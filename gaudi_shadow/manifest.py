@@ -15,6 +15,21 @@ class BrokenManifest(ValueError):
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A text of a fix's function, and the releases whose own trees were read and hold it.
+
+    Attributes:
+        fingerprint: of the text, or "missing" where the release defines no such function.
+        releases: tags of vllm-gaudi ("v0.26.0"), or "main of 2026-08-21".
+        note: why the text is not replaced, when it is not. May be empty.
+    """
+
+    fingerprint: str
+    releases: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True)
 class Fix:
     """One fix as a manifest describes it; the fields are the manifest's own (see docs/adding-a-fix.md)."""
 
@@ -29,6 +44,7 @@ class Fix:
     remove_when: str
     fixed_fingerprints: tuple[str, ...] = ()
     fixed_markers: tuple[str, ...] = ()
+    seen: tuple[Seen, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,15 +54,23 @@ class Overlay:
     Attributes:
         release: the folder's name, "v0.26.0".
         lineage: this release and then its bases; a file is taken from the first that has it.
-        confirmed: whether the release's own tree has been read; if not, `note` says on what the overlay rests.
+        verified: the releases whose own trees the tests have run with this overlay.
+        note: on what the overlay rests while its own release is not among them.
         fixes: by name, those of the bases included.
+        stated: the names of those that its own manifest says something about.
     """
 
     release: str
     lineage: tuple[str, ...]
-    confirmed: bool
+    verified: tuple[str, ...]
     note: str
     fixes: dict[str, Fix]
+    stated: frozenset[str]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the overlay's own release is verified."""
+        return self.release in self.verified
 
     def fixes_of(self, module: str) -> list[Fix]:
         """The fixes that change a module, in the manifest's order."""
@@ -89,13 +113,14 @@ def parse_overlay(release: str, texts: dict[str, str]) -> Overlay:
             merged[name] = {**merged.get(name, {}), **entry}
     newest = documents[0]
     fixes = {name: _fix(release, name, entry) for name, entry in merged.items()}
-    return Overlay(release, tuple(lineage), newest["confirmed"], newest.get("note", ""), fixes)
+    stated = frozenset(newest["fixes"])
+    return Overlay(release, tuple(lineage), tuple(newest["verified"]), newest.get("note", ""), fixes, stated)
 
 
 _TOP_FIELDS: dict[str, type | tuple[type, ...]] = {
     "release": str,
     "base": (str, type(None)),
-    "confirmed": bool,
+    "verified": list,
     "note": str,
     "fixes": dict,
 }
@@ -109,7 +134,7 @@ def _document(release: str, text: str) -> dict[str, Any]:
         raise BrokenManifest(f"{where}: not JSON: {error}") from error
     if not isinstance(document, dict):
         raise BrokenManifest(f"{where}: not a JSON object")
-    for name in ("release", "confirmed", "fixes"):
+    for name in ("release", "verified", "fixes"):
         if name not in document:
             raise BrokenManifest(f"{where}: field {name!r} is missing")
     for name, value in document.items():
@@ -117,6 +142,8 @@ def _document(release: str, text: str) -> dict[str, Any]:
             raise BrokenManifest(f"{where}: unknown field {name!r}")
         if not isinstance(value, _TOP_FIELDS[name]):
             raise BrokenManifest(f"{where}: field {name!r} has the wrong type")
+    if not _are_strings(document["verified"]):
+        raise BrokenManifest(f"{where}: field 'verified' must be a list of strings")
     if document["release"] != release:
         raise BrokenManifest(f"{where}: says it is {document['release']!r}")
     for name, entry in document["fixes"].items():
@@ -135,12 +162,29 @@ def _fix(release: str, name: str, entry: dict[str, Any]) -> Fix:
         if field not in known:
             raise BrokenManifest(f"{where}: unknown field {field!r}")
         if field in _LISTS:
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            if not _are_strings(value):
                 raise BrokenManifest(f"{where}: field {field!r} must be a list of strings")
-        elif not isinstance(value, str):
+        elif field != "seen" and not isinstance(value, str):
             raise BrokenManifest(f"{where}: field {field!r} must be a string")
     values: dict[str, Any] = {field: tuple(value) if field in _LISTS else value for field, value in entry.items()}
+    values["seen"] = _seen(where, entry.get("seen", {}))
     try:
         return Fix(name=name, **values)
     except TypeError as error:
         raise BrokenManifest(f"{where}: {str(error).replace('Fix.__init__()', 'it')}") from error
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _seen(where: str, texts: Any) -> tuple[Seen, ...]:
+    if not isinstance(texts, dict):
+        raise BrokenManifest(f"{where}: field 'seen' is not a JSON object")
+    for fingerprint, found in texts.items():
+        well_formed = isinstance(found, dict) and set(found) <= {"releases", "note"}
+        if not (well_formed and _are_strings(found.get("releases")) and isinstance(found.get("note", ""), str)):
+            raise BrokenManifest(
+                f"{where}: 'seen' of {fingerprint!r} must hold 'releases', a list, and may hold 'note'"
+            )
+    return tuple(Seen(text, tuple(found["releases"]), found.get("note", "")) for text, found in texts.items())

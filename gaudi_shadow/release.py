@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 DISTRIBUTION = "vllm-gaudi"
+FIRST_TAG = "0.10.0"
 _VERSION_LINE = re.compile(r"^(?:__version__|version)\b[^#\n]*?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
@@ -88,7 +89,7 @@ def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
     """Overlay folders ("v0.26.0") in the order in which to try them for a version.
 
     The same release first, then older ones from the nearest on, then newer ones; all from the newest on when the
-    version says nothing ("unknown", "0.0.0", or no `packaging` to read it with).
+    version says nothing ("unknown", one before the first tag such as "0.0.0", or no `packaging` to read it with).
     """
     names = list(releases)
     try:
@@ -100,7 +101,7 @@ def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
         wanted = Version(version)
     except InvalidVersion:
         return newest_first
-    older = [name for name in newest_first if Version(name.removeprefix("v")) <= wanted]
-    if not older:
+    if wanted < Version(FIRST_TAG):
         return newest_first
+    older = [name for name in newest_first if Version(name.removeprefix("v")) <= wanted]
     return older + [name for name in reversed(newest_first) if name not in older]
