@@ -4,7 +4,13 @@ import os
 import sys
 
 TARGETS = frozenset({"vllm_gaudi.models.utils", "vllm_gaudi.v1.worker.hpu_model_runner"})
+OFF_WORDS = ("0", "false", "no", "off")
 ON_WORDS = ("1", "true", "yes", "on")
+
+
+def is_switched_off() -> bool:
+    """Whether VLLM_GAUDI_SHADOW says off."""
+    return os.environ.get("VLLM_GAUDI_SHADOW", "").strip().lower() in OFF_WORDS
 
 
 def is_strict() -> bool:
@@ -26,7 +32,7 @@ class ShadowFinder:
 
     def find_spec(self, name, path=None, target=None):
         """The stock spec of a target with our loader around its own, or None for every other name."""
-        if name not in TARGETS:
+        if name not in TARGETS or is_switched_off():  # vLLM hands its variables to Ray workers after their start
             return None
         try:
             from gaudi_shadow.specs import find_patched_spec

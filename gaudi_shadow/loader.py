@@ -15,6 +15,7 @@ from gaudi_shadow.messages import logger, warn_once
 from gaudi_shadow.outcome import NOT_APPLIED, Decision, applied_line, failure_line, with_state
 from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes, unknown_names_line
+from gaudi_shadow.vllm_environ import register_names
 
 
 class ShadowLoader:
@@ -87,6 +88,7 @@ class ShadowLoader:
             self._run_stock(module, decision)
         else:
             self._run_patched(module, decision, decision.code)
+        register_names()
 
     def _restore_stock_loader(self, module: ModuleType) -> None:
         self.spec.loader = self.stock

@@ -11,13 +11,14 @@ from typing import Any
 
 import gaudi_shadow
 from gaudi_shadow import catalog, counters
-from gaudi_shadow.finder import TARGETS
+from gaudi_shadow.finder import TARGETS, is_switched_off
 from gaudi_shadow.messages import warn_once
 from gaudi_shadow.outcome import APPLIED, NOT_APPLIED, Decision, FixOutcome
 
 _entries: dict[str, tuple[Decision, str, str]] = {}
 
 TOO_LATE = "it was imported before the hook was installed and is not executed again"
+SWITCHED_OFF = "VLLM_GAUDI_SHADOW switches it off"
 BYPASSED = "it was imported without asking our finder: another finder answered first"
 
 
@@ -29,6 +30,21 @@ def fix_names() -> list[str]:
 def note(decision: Decision, state: str, reason: str = "") -> None:
     """Put a target's state on record: "patched", "stock", "executing" or "failed"."""
     _entries[decision.module] = (decision, state, reason)
+
+
+def entry(module: str) -> tuple[Decision, str, str] | None:
+    """What was noted about a target last: decision, state, reason; None when nothing was."""
+    return _entries.get(module)
+
+
+def why_stock(module: str) -> str:
+    """Why a target is imported and yet not on record."""
+    from gaudi_shadow.startup import installed_finder
+
+    finder = installed_finder()
+    if is_switched_off():
+        return SWITCHED_OFF
+    return TOO_LATE if finder is None or module in finder.too_late else BYPASSED
 
 
 def note_too_late(modules: tuple[str, ...]) -> None:
@@ -76,14 +92,14 @@ def configured(decision: Decision) -> Decision:
 
 def describe() -> dict[str, Any]:
     """The report of `gaudi_shadow.status()`; see there."""
-    from gaudi_shadow.startup import installed_finder, is_switched_off
+    from gaudi_shadow.startup import installed_finder
 
     finder = installed_finder()
-    too_late = finder.too_late if finder is not None else ()
-    hook: dict[str, Any] = {"active": finder is not None, "route": finder.route if finder is not None else None}
-    if finder is None:
-        hook["reason"] = "VLLM_GAUDI_SHADOW switches it off" if is_switched_off() else "it was not installed"
-    modules = {name: _describe_module(name, finder is not None, name in too_late) for name in sorted(TARGETS)}
+    active = finder is not None and not is_switched_off()
+    hook: dict[str, Any] = {"active": active, "route": finder.route if finder is not None else None}
+    if not active:
+        hook["reason"] = SWITCHED_OFF if is_switched_off() else "it was not installed"
+    modules = {name: _describe_module(name) for name in sorted(TARGETS)}
     return {
         "version": gaudi_shadow.__version__,
         "hook": hook,
@@ -93,12 +109,11 @@ def describe() -> dict[str, Any]:
     }
 
 
-def _describe_module(name: str, hooked: bool, too_late: bool) -> dict[str, Any]:
+def _describe_module(name: str) -> dict[str, Any]:
     if name not in _entries:
         if name not in sys.modules:
             return {"state": "not imported", "fixes": {}}
-        reason = TOO_LATE if too_late or not hooked else BYPASSED
-        return {"state": "stock", "reason": reason, "fixes": {}}
+        return {"state": "stock", "reason": why_stock(name), "fixes": {}}
     decision, state, reason = _entries[name]
     return {
         "state": state,

@@ -1,19 +1,11 @@
-"""Put the finder on sys.meta_path. Runs in every Python process, so it imports `sys` and `os` only.
+"""Put the finder on sys.meta_path. Runs in every Python process, so it imports `sys` and the finder only.
 
 The routes that call it: the wheel's `.pth` and `.start`, `sitecustomize.py`, and the vLLM plugin.
 """
 
-import os
 import sys
 
-from gaudi_shadow.finder import TARGETS, ShadowFinder
-
-OFF_WORDS = ("0", "false", "no", "off")
-
-
-def is_switched_off() -> bool:
-    """Whether VLLM_GAUDI_SHADOW says off."""
-    return os.environ.get("VLLM_GAUDI_SHADOW", "").strip().lower() in OFF_WORDS
+from gaudi_shadow.finder import TARGETS, ShadowFinder, is_switched_off
 
 
 def installed_finder() -> "ShadowFinder | None":
