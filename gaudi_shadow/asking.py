@@ -10,10 +10,8 @@ import tempfile
 from collections.abc import Collection
 from typing import Any, BinaryIO, cast
 
-from gaudi_shadow import catalog
-from gaudi_shadow.catalog import PACKAGE
 from gaudi_shadow.commands import UsageError
-from gaudi_shadow.entries import all_refused
+from gaudi_shadow.inject_folder import PACKAGE
 
 PROBE = os.path.join(PACKAGE, "probe.py")
 PATIENCE = 120  # seconds; a start from a cold network disk takes a few
@@ -75,6 +73,9 @@ def _content(file: BinaryIO) -> bytes:
 
 
 def _without_answer(fault: str, printed: list[str]) -> dict[str, Any]:
+    from gaudi_shadow import catalog
+    from gaudi_shadow.entries import all_refused
+
     reason = f"a new interpreter could not be asked: {fault}" + (f": {printed[-1].strip()}" if printed else "")
     return {
         "python": {"version": sys.version.split()[0], "executable": sys.executable},

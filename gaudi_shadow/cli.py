@@ -26,12 +26,12 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"{self.prog}: error: {message}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole parser; the command reference in docs/ is held against it."""
+def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser for some commands. The whole one is what the command reference in docs/ is held against."""
     parser = _Parser(prog="gaudi-shadow", description="Fixes for vllm-gaudi, applied when it is imported.")
     parser.add_argument("--version", action="version", version=f"gaudi-shadow {gaudi_shadow.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
+    for name in commands:
         command = import_module(f"gaudi_shadow.commands.{name}")
         command_parser = subparsers.add_parser(name, help=command.HELP, description=command.HELP)
         command.add_arguments(command_parser)
@@ -46,11 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         The command's exit code; 64 for a usage or an internal error, so that neither reads as drift; 130 and 141, as
         a shell has them, after an interrupt and when the reader of stdout has gone.
     """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # One command's module is imported and no other: `run` starts fast, and a damaged module stops its command only.
+    named = [each for each in arguments[:1] if each in COMMANDS]
+    shown = " ".join(["gaudi-shadow", *named])
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Paths and source texts go out byte for byte, whatever the locale.
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    args = build_parser().parse_args(argv)
     try:
+        args = build_parser(named or COMMANDS).parse_args(arguments)
         code: int = args.execute(args)
         sys.stdout.flush()
         return code
@@ -61,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except UsageError as error:
-        print(f"gaudi-shadow {args.command}: {error}", file=sys.stderr)
+        print(f"{shown}: {error}", file=sys.stderr)
     except Exception as error:
-        print(f"gaudi-shadow {args.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{shown}: {type(error).__name__}: {error}", file=sys.stderr)
     return USAGE_ERROR

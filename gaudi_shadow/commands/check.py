@@ -6,9 +6,6 @@ import argparse
 import json
 from typing import Any
 
-from gaudi_shadow.checking import make_report
-from gaudi_shadow.report_text import report_text
-
 HELP = "tell whether the fixes are applied in a new interpreter: exit 0 yes, 1 no, 2 the source has drifted"
 ROOT_HELP = "look for vllm_gaudi here first: a site-packages folder or a release tree"
 
@@ -26,6 +23,9 @@ def print_report(args: argparse.Namespace) -> int:
     Returns:
         The report's exit code: the worst of the fixes asked for.
     """
+    from gaudi_shadow.checking import make_report
+    from gaudi_shadow.report_text import report_text
+
     report: dict[str, Any] = make_report(args.fixes, args.root)
     print(json.dumps(report, indent=2) if args.json else report_text(report))
     code: int = report["exit_code"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gaudi_shadow.commands.check import ROOT_HELP
-from gaudi_shadow.composing import difference
 from gaudi_shadow.finder import TARGETS
-from gaudi_shadow.patched import composed, module_name
 
 HELP = "print a unified diff of stock against the patched copy, of one module or of all"
 
@@ -20,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the diffs; where a module cannot be patched, say why and exit as `check` would."""
+    from gaudi_shadow.composing import difference
+    from gaudi_shadow.patched import composed, module_name
+
     modules = [module_name(args.module)] if args.module else sorted(TARGETS)
     texts, code = composed(modules, args.root)
     for module, text in texts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gaudi_shadow.hook_state import inject_folder
+from gaudi_shadow.inject_folder import inject_folder
 
 HELP = "print the folder that activates the hook when it is on PYTHONPATH"
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 
 from gaudi_shadow.commands import UsageError
-from gaudi_shadow.hook_state import inject_folder
+from gaudi_shadow.inject_folder import inject_folder
 
 HELP = "run a command with the hook on PYTHONPATH"
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has them

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from gaudi_shadow.commands.check import ROOT_HELP
-from gaudi_shadow.patched import composed, module_name
 
 HELP = "print the full patched copy of a module of the installed release"
 
@@ -18,6 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the text; where the module cannot be patched, say why and exit as `check` would."""
+    from gaudi_shadow.patched import composed, module_name
+
     module = module_name(args.module)
     texts, code = composed([module], args.root)
     for text in texts.values():
