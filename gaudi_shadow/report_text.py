@@ -38,7 +38,7 @@ def _surroundings(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _overlay(name: str, entries: list[dict[str, str]]) -> str:
-    note = entries[0]["note"]
+    note = next((entry["note"] for entry in entries if entry["note"]), "")
     text = f"{name} for {', '.join(entry['fix'] for entry in entries)}"
     return f"{text}; unconfirmed: {note}" if note else text
 
