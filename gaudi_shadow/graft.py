@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import CodeType
 
 # What a caller or the interpreter's call protocol sees; CO_NESTED and the __future__ bits are not among them.
@@ -65,6 +67,21 @@ def calling_disagreement(stock: CodeType, overlay: CodeType) -> str | None:
 def _argument_names(code: CodeType) -> int:
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_argcount + code.co_kwonlyargcount + stars
+
+
+def unknown_globals(module_code: CodeType, overlay: CodeType) -> list[str]:
+    """The global names that an overlay function reads and that the module's own statements never mention, sorted.
+
+    What the module imports with `*` is unknown too: nothing is executed to find out.
+    """
+    return sorted(set(_globals_read(overlay)) - set(module_code.co_names) - set(vars(builtins)))
+
+
+def _globals_read(code: CodeType) -> Iterator[str]:
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _globals_read(const)
 
 
 def graft(module_code: CodeType, functions: Mapping[str, CodeType]) -> CodeType:
