@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import CodeType
+from typing import NamedTuple
 
 from gaudi_shadow.fingerprint import UnreadableBlock, function_block, plain_lines
 from gaudi_shadow.graft import CannotGraft, find_code
@@ -19,8 +19,7 @@ class BrokenOverlay(ValueError):
     """A file of ours is missing or cannot be used; the message names it."""
 
 
-@dataclass(frozen=True)
-class OverlayFunction:
+class OverlayFunction(NamedTuple):
     """A function of an overlay file: its compiled code, which names that file, and its lines."""
 
     code: CodeType

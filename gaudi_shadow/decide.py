@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import CodeType
 
 from gaudi_shadow import catalog
 from gaudi_shadow.fingerprint import UnreadableBlock
-from gaudi_shadow.graft import CannotGraft, graft
+from gaudi_shadow.graft import CannotGraft, graft, unknown_globals
 from gaudi_shadow.manifest import BrokenManifest, Fix, Overlay
 from gaudi_shadow.match import definition_disagreement
 from gaudi_shadow.outcome import (
@@ -113,12 +112,12 @@ def _fixed_mark(fix: Fix, function: StockFunction) -> str:
 
 def _without(decision: Decision, disabled: frozenset[str]) -> Decision:
     fixes = tuple(
-        replace(outcome, state=DISABLED, reason="switched off by VLLM_GAUDI_SHADOW_DISABLE", todo="")
+        outcome._replace(state=DISABLED, reason="switched off by VLLM_GAUDI_SHADOW_DISABLE", todo="")
         if outcome.fix in disabled and outcome.state in (APPLIED, *FAILURES)
         else outcome
         for outcome in decision.fixes
     )
-    return replace(decision, fixes=fixes)
+    return decision._replace(fixes=fixes)
 
 
 def _hold_back(decision: Decision) -> Decision:
@@ -138,7 +137,12 @@ def _grafted(decision: Decision, overlay: Overlay, stock: StockModule) -> Decisi
         if not functions:
             return decision
         assert stock.code is not None
+        for qualname, function in functions.items():
+            unknown = ", ".join(unknown_globals(stock.code, function))
+            if unknown:
+                reason = f"{qualname} is as it was, but the module no longer defines {unknown}, which ours reads"
+                return with_state(decision, DRIFTED, reason, ASK)
         code = graft(stock.code, functions)
-    except (catalog.BrokenOverlay, CannotGraft) as error:
+    except (catalog.BrokenOverlay, CannotGraft, SyntaxError) as error:
         return with_state(decision, NOT_APPLIED, str(error), REINSTALL)
-    return replace(decision, code=code, functions=tuple(functions.items()))
+    return decision._replace(code=code, functions=tuple(functions.items()))

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 # FSTRING_START is Python 3.12's, TSTRING_START 3.14's; before them such a string is one STRING token.
 _STRING_STARTS = {getattr(tokenize, name, None) for name in ("FSTRING_START", "TSTRING_START")}
@@ -25,11 +26,6 @@ def plain_lines(source: str) -> list[str]:
     return text.split("\n")
 
 
-def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
-    ended = (line + "\n" for line in lines)
-    return tokenize.generate_tokens(lambda: next(ended, ""))
-
-
 def function_block(lines: list[str], first: int) -> list[str]:
     """The lines of the function definition, decorators included, that starts at line `first` (counted from 1).
 
@@ -40,10 +36,44 @@ def function_block(lines: list[str], first: int) -> list[str]:
     Raises:
         UnreadableBlock: no function definition starts there, or it cannot be tokenized to its end.
     """
+    return _scanned(lines[first - 1 :])[0]
+
+
+def function_text(source: str, first: int) -> tuple[list[str], str]:
+    """`function_block` and its canonical text in one pass, without splitting the whole module into lines.
+
+    Raises:
+        UnreadableBlock: as `function_block`.
+    """
+    lines = islice(io.StringIO(source.removeprefix("\ufeff"), newline=None), first - 1, None)
+    block, tokens = _scanned(line.removesuffix("\n") for line in lines)
+    return block, _canonical(block, tokens)
+
+
+def canonical_text(block: list[str]) -> str:
+    """The block dedented, without comments and without blank lines outside strings; the content of strings stays.
+
+    Raises:
+        UnreadableBlock: the block is not one whole function definition.
+    """
+    return _canonical(*_scanned(block))
+
+
+def _scanned(lines: Iterable[str]) -> tuple[list[str], list[tokenize.TokenInfo]]:
+    """The lines of the definition that the first line starts, and their tokens."""
+    read: list[str] = []
+    tokens: list[tokenize.TokenInfo] = []
+
+    def following() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line + "\n"
+
     part, depth, last = "start", 0, 0
-    rest = lines[first - 1 :]
+    following_lines = following()
     try:
-        for token in _tokens(rest):
+        for token in tokenize.generate_tokens(lambda: next(following_lines, "")):
+            tokens.append(token)
             if token.type in (tokenize.COMMENT, tokenize.NL):
                 continue
             if token.type == tokenize.NEWLINE:
@@ -52,7 +82,7 @@ def function_block(lines: list[str], first: int) -> list[str]:
                 if token.type == tokenize.INDENT:
                     continue
                 if token.string not in ("@", "def", "async"):
-                    raise UnreadableBlock(f"line {first} does not start a function")
+                    raise UnreadableBlock("no function starts there")
                 part = "decorator" if token.string == "@" else "header"
             elif part == "decorator" and token.type == tokenize.NEWLINE:
                 part = "start"
@@ -71,20 +101,11 @@ def function_block(lines: list[str], first: int) -> list[str]:
         if not (part == "body" and isinstance(error, IndentationError)):
             raise UnreadableBlock(str(error)) from error
     if part not in ("after header", "body"):
-        raise UnreadableBlock(f"line {first} does not start a whole function")
-    return rest[:last]
+        raise UnreadableBlock("no whole function starts there")
+    return read[:last], tokens
 
 
-def canonical_text(block: list[str]) -> str:
-    """The block dedented, without comments and without blank lines outside strings; the content of strings stays.
-
-    Raises:
-        UnreadableBlock: the block cannot be tokenized.
-    """
-    try:
-        tokens = list(_tokens(block))
-    except (tokenize.TokenError, SyntaxError) as error:
-        raise UnreadableBlock(str(error)) from error
+def _canonical(block: list[str], tokens: list[tokenize.TokenInfo]) -> str:
     inside: set[int] = set()
     comment_columns: dict[int, int] = {}
     open_strings: list[int] = []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 PACKAGE_FILES = "overlays"
 
@@ -14,8 +13,7 @@ class BrokenManifest(ValueError):
     """A manifest of ours cannot be used; the message names the file and what is wrong."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """A text of a fix's function, and the releases whose own trees were read and hold it.
 
     Attributes:
@@ -29,8 +27,7 @@ class Seen:
     note: str
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(NamedTuple):
     """One fix as a manifest describes it; the fields are the manifest's own (see docs/adding-a-fix.md)."""
 
     name: str
@@ -47,8 +44,7 @@ class Fix:
     seen: tuple[Seen, ...] = ()
 
 
-@dataclass(frozen=True)
-class Overlay:
+class Overlay(NamedTuple):
     """One release's overlay.
 
     Attributes:
@@ -157,7 +153,7 @@ _LISTS = ("fingerprints", "fixed_fingerprints", "fixed_markers")
 
 def _fix(release: str, name: str, entry: dict[str, Any]) -> Fix:
     where = f"{manifest_file(release)}: fix {name!r}"
-    known = {field.name for field in fields(Fix)} - {"name"}
+    known = set(Fix._fields) - {"name"}
     for field, value in entry.items():
         if field not in known:
             raise BrokenManifest(f"{where}: unknown field {field!r}")
@@ -171,7 +167,7 @@ def _fix(release: str, name: str, entry: dict[str, Any]) -> Fix:
     try:
         return Fix(name=name, **values)
     except TypeError as error:
-        raise BrokenManifest(f"{where}: {str(error).replace('Fix.__init__()', 'it')}") from error
+        raise BrokenManifest(f"{where}: {str(error).replace('Fix.__new__()', 'it')}") from error
 
 
 def _are_strings(value: Any) -> bool:

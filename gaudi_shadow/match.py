@@ -99,6 +99,9 @@ def definition_disagreement(stock_block: list[str], overlay_block: list[str]) ->
     """Why an overlay's definition differs from the stock one in what the stock bytecode evaluates, or None.
 
     Defaults and decorators are evaluated by the stock module; an overlay that states others would mislead its reader.
+
+    Raises:
+        SyntaxError: a block is no function definition.
     """
     stock, overlay = (_definition(block) for block in (stock_block, overlay_block))
     if type(stock) is not type(overlay):
@@ -110,14 +113,20 @@ def definition_disagreement(stock_block: list[str], overlay_block: list[str]) ->
 
 
 def _definition(block: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    text = "\n".join(block) + "\n"
-    if block[0][:1].isspace():
-        text = "if True:\n" + text
-    node = ast.parse(text).body[0]
-    if isinstance(node, ast.If):
-        node = node.body[0]
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    return node
+    """The definition with an empty body: parsing the body too would take most of the time of a graft."""
+    opening = "if True:\n" if block[0][:1].isspace() else ""
+    indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+    texts = ["\n".join([*block[:length], f"{indent}    pass"]) for length in range(1, len(block))]
+    for text in [*texts, "\n".join(block)]:
+        try:
+            node = ast.parse(opening + text + "\n").body[0]
+        except SyntaxError:
+            continue
+        if isinstance(node, ast.If):
+            node = node.body[0]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return node
+    raise SyntaxError(f"no function is defined by {block[0].strip()!r}")
 
 
 def _defaults(arguments: ast.arguments) -> list[ast.expr]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from types import CodeType
+from typing import NamedTuple
 
 APPLIED = "applied"
 NOT_NEEDED = "not needed"
@@ -14,8 +14,7 @@ DRIFTED = "drifted"
 FAILURES = (NOT_APPLIED, DRIFTED)
 
 
-@dataclass(frozen=True)
-class FixOutcome:
+class FixOutcome(NamedTuple):
     """What became of one fix in one module.
 
     Attributes:
@@ -33,8 +32,7 @@ class FixOutcome:
     todo: str = ""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What is to be done with one target module.
 
     Attributes:
@@ -88,7 +86,7 @@ def applied_line(decision: Decision) -> str:
 def with_state(decision: Decision, state: str, reason: str, todo: str) -> Decision:
     """The decision to run the module stock, because what was about to be applied cannot be."""
     fixes = tuple(
-        replace(outcome, state=state, reason=reason, todo=todo) if outcome.state == APPLIED else outcome
+        outcome._replace(state=state, reason=reason, todo=todo) if outcome.state == APPLIED else outcome
         for outcome in decision.fixes
     )
-    return replace(decision, fixes=fixes, code=None, functions=())
+    return decision._replace(fixes=fixes, code=None, functions=())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -84,10 +83,10 @@ def configured(decision: Decision) -> Decision:
     on = {outcome.fix for outcome in decision.applied}
     answers = {outcome.fix: fix_module(outcome.fix).configure(outcome.fix in on) for outcome in decision.fixes}
     fixes = tuple(
-        replace(outcome, reason=answers[outcome.fix]) if outcome.state == APPLIED else outcome
+        outcome._replace(reason=answers[outcome.fix]) if outcome.state == APPLIED else outcome
         for outcome in decision.fixes
     )
-    return replace(decision, fixes=fixes)
+    return decision._replace(fixes=fixes)
 
 
 def describe() -> dict[str, Any]:

@@ -6,8 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ FIRST_TAG = "0.10.0"
 _VERSION_LINE = re.compile(r"^(?:__version__|version)\b[^#\n]*?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(NamedTuple):
     """A release as found.
 
     Attributes:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from gaudi_shadow.fingerprint import canonical_text, function_block, hash_of, plain_lines
+from gaudi_shadow.fingerprint import function_text, hash_of, plain_lines
 from gaudi_shadow.graft import find_code
 from gaudi_shadow.match import belongs_to
 
 
-@dataclass
 class StockFunction:
     """One function of a stock module.
 
@@ -24,11 +22,11 @@ class StockFunction:
         text: the block's canonical text, which the fingerprint is made of.
     """
 
-    module: StockModule
-    qualname: str
-    code: CodeType
-    block: list[str]
-    text: str
+    def __init__(self, module: StockModule, qualname: str, code: CodeType) -> None:
+        self.module = module
+        self.qualname = qualname
+        self.code = code
+        self.block, self.text = function_text(module.source or "", code.co_firstlineno)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -97,9 +95,7 @@ class StockModule:
         """
         if qualname not in self._functions:
             assert self.code is not None
-            code = find_code(self.code, qualname)
-            block = function_block(self.lines, code.co_firstlineno)
-            self._functions[qualname] = StockFunction(self, qualname, code, block, canonical_text(block))
+            self._functions[qualname] = StockFunction(self, qualname, find_code(self.code, qualname))
         return self._functions[qualname]
 
 
