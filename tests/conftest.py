@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +17,12 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-if str(CHECKOUT) not in sys.path:
-    sys.path.insert(0, str(CHECKOUT))
+
+# An installed copy of ours is active in pytest's own process by then; the tests are of this checkout.
+sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "gaudi_shadow.finder"]
+for loaded in [name for name in sys.modules if name.partition(".")[0] == "gaudi_shadow"]:
+    del sys.modules[loaded]
+sys.path.insert(0, str(CHECKOUT))
 
 from gaudi_shadow.demo.standin import GROUPING_NAMES, write_release  # noqa: E402
 from gaudi_shadow.demo.workshop import adopt, copy_package  # noqa: E402
@@ -32,15 +41,30 @@ def clean_environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables}
 
 
+@functools.cache
+def bare_python() -> Path:
+    """A Python with this one's libraries in which none of our routes is active, whether we are installed or not.
+
+    It is a venv that names this interpreter's library folders in a `.pth`: Python reads no `.pth` inside of those.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="gaudi-shadow-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    venv.create(folder, symlinks=True, with_pip=False)
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    libraries = [entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+    (site_packages / "libraries.pth").write_text("\n".join(libraries) + "\n", "utf-8")
+    return folder / "bin" / "python"
+
+
 def run_python(
     *args: str | Path,
     env: Mapping[str, str] | None = None,
-    python: str | Path = sys.executable,
+    python: str | Path | None = None,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python in an environment made of `env` alone (see `clean_environment`), and give what it printed."""
+    """Run a Python (`bare_python`) in an environment of `env` alone (`clean_environment`); give what it printed."""
     return subprocess.run(
-        [str(python), *map(str, args)],
+        [str(python or bare_python()), *map(str, args)],
         env=clean_environment() if env is None else dict(env),
         cwd=cwd,
         capture_output=True,
