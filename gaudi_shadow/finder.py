@@ -37,13 +37,21 @@ class ShadowFinder:
         try:
             from gaudi_shadow.specs import find_patched_spec
         except Exception as error:  # the package was removed or half upgraded below a running process
-            return _stay_out(name, error)
+            return stay_out(name, error)
         return find_patched_spec(name, path, target)
 
 
-def _stay_out(name: str, error: Exception) -> None:
+_said: "set[str]" = set()
+
+
+def stay_out(name: str, error: Exception) -> None:
+    """Say once in a process that a target stays stock because a part of ours is damaged. It needs no other part."""
     text = f"{name} stays stock: gaudi-shadow is damaged ({type(error).__name__}: {error}); reinstall gaudi-shadow"
     if is_strict():
         raise ImportError(text, name=name) from error
-    if sys.stderr is not None:
-        sys.stderr.write(f"gaudi-shadow: {text}\n")
+    if text not in _said and sys.stderr is not None:
+        _said.add(text)
+        try:
+            sys.stderr.write(f"gaudi-shadow: {text}\n")
+        except Exception:  # a closed stderr must not stop an import
+            pass

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
 from gaudi_shadow import record
-from gaudi_shadow.decide import REINSTALL, decide
-from gaudi_shadow.finder import is_strict
+from gaudi_shadow.decide import ASK, REINSTALL, decide
+from gaudi_shadow.execution import CannotHandOver, execute, is_in_place, put_back
+from gaudi_shadow.finder import is_strict, stay_out
+from gaudi_shadow.graft import find_code
 from gaudi_shadow.messages import logger, warn_once
 from gaudi_shadow.outcome import NOT_APPLIED, Decision, applied_line, failure_line, with_state
+from gaudi_shadow.record import WrongValue
 from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes, unknown_names_line
 from gaudi_shadow.vllm_environ import register_names
@@ -38,19 +42,17 @@ class ShadowLoader:
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.stock, self.spec))
 
-    def _decide(self) -> Decision:
-        name = self.spec.name
-        return decide(StockModule.from_loader(self.stock, name, self.spec.origin or ""), disabled_fixes())
-
     def get_code(self, name: str) -> CodeType | None:
         """The patched module's code object, or the stock one where nothing is grafted.
 
         Raises:
-            ImportError: the name is not this loader's; or whatever the stock loader raises.
+            ImportError: the name is not this loader's, or VLLM_GAUDI_SHADOW_STRICT is set and the module cannot be
+                patched; or whatever the stock loader raises.
+            ValueError: a fix's own variable has a value that it cannot use.
         """
-        patched = self._decide().code if name == self.spec.name else None
-        code: CodeType | None = patched or self.stock.get_code(name)
-        return code
+        decision = self._guarded(self._settled) if name == self.spec.name else None
+        code: CodeType | None = decision.code if decision is not None else None
+        return code or self.stock.get_code(name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As the stock loader."""
@@ -76,19 +78,44 @@ class ShadowLoader:
             ValueError: a fix's own variable has a value that it cannot use.
         """
         self._restore_stock_loader(module)
+        decision = self._guarded(self._settled)
+        if decision is None or decision.code is None:
+            self.stock.exec_module(module)
+        else:
+            self._run_patched(module, decision, decision.code)
+        self._guarded(register_names)
+
+    def _guarded(self, step: Callable[..., Any], *args: Any) -> Any:
+        """What a step of ours returns, or None with one line where it fails: no fault of ours stops a stock module."""
+        try:
+            return step(*args)
+        except (Refused, WrongValue):
+            raise
+        except Exception as error:
+            return stay_out(self.spec.name, error)
+
+    def _settled(self) -> Decision:
+        """What is to be done, noted, and said where it is a refusal."""
         unknown = unknown_names_line(record.fix_names())
         if unknown:
             warn_once(unknown)
-        try:
-            decision = with_parts_loaded(self._decide())
-        except Exception as error:  # a fault of ours must never be the reason why a stock module does not load
-            decision = record.internal_fault(self.spec, error)
-        decision = record.configured(decision)
+        decision = record.configured(self._decided())
         if decision.code is None:
-            self._run_stock(module, decision)
+            _report_failures(decision)
         else:
-            self._run_patched(module, decision, decision.code)
-        register_names()
+            record.note(decision, "executing")
+        return decision
+
+    def _decided(self) -> Decision:
+        try:
+            stock = StockModule.from_loader(self.stock, self.spec.name, self.spec.origin or "")
+        except Exception as error:
+            reason = f"its own loader cannot read it: {type(error).__name__}: {error}"
+            return record.refused(self.spec, reason, "reinstall vllm-gaudi")
+        try:
+            return with_parts_loaded(decide(stock, disabled_fixes()))
+        except Exception as error:
+            return record.internal_fault(self.spec, error)
 
     def _restore_stock_loader(self, module: ModuleType) -> None:
         self.spec.loader = self.stock
@@ -97,35 +124,35 @@ class ShadowLoader:
         if spec is not None and spec.loader is self:
             spec.loader = self.stock
 
-    def _run_stock(self, module: ModuleType, decision: Decision) -> None:
-        _report_failures(decision)
-        self.stock.exec_module(module)
-
     def _run_patched(self, module: ModuleType, decision: Decision, code: CodeType) -> None:
-        record.note(decision, "executing")
+        registered = sys.modules.get(self.spec.name) is module
         try:
-            self._execute(module, code)
+            execute(self.stock, module, self.spec.name, code)
+        except CannotHandOver as error:
+            refused = with_state(decision, NOT_APPLIED, f"its loader cannot be given the patched code: {error}", ASK)
+            self._guarded(_report_failures, refused)
+            self.stock.exec_module(module)
+            return
         except BaseException as error:
-            record.note(decision, "failed", f"its own import failed: {type(error).__name__}: {error}")
+            self._guarded(record.note, decision, "failed", f"its own import failed: {type(error).__name__}: {error}")
+            self._guarded(self._undo, decision)
             raise
-        replaced = [name for name, function in decision.functions if not _is_in_place(module, name, function)]
+        self._guarded(self._look_after, decision, sys.modules.get(self.spec.name) if registered else module)
+
+    def _look_after(self, decision: Decision, module: ModuleType | None) -> None:
+        """A module may end by putting something else in a function's place; then none of ours may stay in it."""
+        replaced = [name for name, function in decision.functions if not is_in_place(module, name, function)]
         if replaced:
+            self._undo(decision)
             reason = f"the module or its loader put something else in the place of {', '.join(replaced)}"
-            _report_failures(with_state(decision, NOT_APPLIED, reason, "run 'gaudi-shadow check'"))
+            _report_failures(with_state(decision, NOT_APPLIED, reason, ASK))
             return
         record.note(decision, "patched")
         logger().info("gaudi-shadow: %s", applied_line(decision))
 
-    def _execute(self, module: ModuleType, code: CodeType) -> None:
-        if getattr(type(self.stock), "exec_module", None) is SourceFileLoader.exec_module:
-            exec(code, module.__dict__)
-            return
-        # A loader with an exec_module of its own (ddtrace's, typeguard's) keeps it, and is handed our code.
-        self.stock.get_code = lambda name: code
-        try:
-            self.stock.exec_module(module)
-        finally:
-            del self.stock.get_code
+    def _undo(self, decision: Decision) -> None:
+        stock = self.stock.get_code(self.spec.name)
+        put_back((function, find_code(stock, name)) for name, function in decision.functions)
 
 
 def with_parts_loaded(decision: Decision) -> Decision:
@@ -142,25 +169,15 @@ def with_parts_loaded(decision: Decision) -> Decision:
     return decision
 
 
+class Refused(ImportError):
+    """VLLM_GAUDI_SHADOW_STRICT is set and a target cannot be patched."""
+
+
 def _report_failures(decision: Decision) -> None:
     record.note(decision, "stock")
     if not decision.failures:
         return
     line = failure_line(decision)
     if is_strict():
-        raise ImportError(f"gaudi-shadow: VLLM_GAUDI_SHADOW_STRICT is set, and {line}", name=decision.module)
+        raise Refused(f"gaudi-shadow: VLLM_GAUDI_SHADOW_STRICT is set, and {line}", name=decision.module)
     warn_once(line)
-
-
-def _is_in_place(module: ModuleType, qualname: str, function: CodeType) -> bool:
-    found: Any = module
-    for name in qualname.split("."):
-        found = vars(found).get(name)
-        if found is None:
-            return False
-    while not hasattr(found, "__code__"):
-        inner = getattr(found, "__wrapped__", None) or getattr(found, "__func__", None) or getattr(found, "fget", None)
-        if inner is None:
-            return False
-        found = inner
-    return found.__code__ is function or found.__code__ == function

@@ -52,15 +52,24 @@ def note_too_late(modules: tuple[str, ...]) -> None:
         warn_once(f"{module} stays stock: {TOO_LATE}; install the hook at interpreter start (see docs/activation.md)")
 
 
+def refused(spec: ModuleSpec, reason: str, todo: str) -> Decision:
+    """The decision to run a module stock for one reason, whatever the fix."""
+    outcomes = tuple(
+        FixOutcome(fix.name, fix.function, NOT_APPLIED, reason, todo)
+        for fix in catalog.known_fixes().values()
+        if fix.module == spec.name
+    ) or (FixOutcome("every fix", "?", NOT_APPLIED, reason, todo),)
+    return Decision(spec.name, spec.origin or "", "unknown", "none", "", outcomes)
+
+
 def internal_fault(spec: ModuleSpec, error: Exception) -> Decision:
     """The decision to run a module stock because we ourselves failed."""
     reason = f"internal error in gaudi-shadow: {type(error).__name__}: {error}"
-    outcomes = tuple(
-        FixOutcome(fix.name, fix.function, NOT_APPLIED, reason, "please report it")
-        for fix in catalog.known_fixes().values()
-        if fix.module == spec.name
-    ) or (FixOutcome("every fix", "?", NOT_APPLIED, reason, "please report it"),)
-    return Decision(spec.name, spec.origin or "", "unknown", "none", "", outcomes)
+    return refused(spec, reason, "please report it with what 'gaudi-shadow report' prints")
+
+
+class WrongValue(ValueError):
+    """A fix's own variable has a value that it cannot use."""
 
 
 def fix_module(fix: str) -> ModuleType:
@@ -76,12 +85,15 @@ def configured(decision: Decision) -> Decision:
     """Tell each fix of a module whether it is on, and put what it answers ("applied but idle: ...") into its reason.
 
     Raises:
-        ValueError: a fix's own variable has a value that it cannot use.
+        WrongValue: a fix's own variable has a value that it cannot use.
     """
     if decision.code is None:
         return decision
     on = {outcome.fix for outcome in decision.applied}
-    answers = {outcome.fix: fix_module(outcome.fix).configure(outcome.fix in on) for outcome in decision.fixes}
+    try:
+        answers = {outcome.fix: fix_module(outcome.fix).configure(outcome.fix in on) for outcome in decision.fixes}
+    except ValueError as error:
+        raise WrongValue(str(error)) from None
     fixes = tuple(
         outcome._replace(reason=answers[outcome.fix]) if outcome.state == APPLIED else outcome
         for outcome in decision.fixes
