@@ -11,6 +11,8 @@ from collections.abc import Collection
 from typing import Any, BinaryIO, cast
 
 from gaudi_shadow.commands import UsageError
+from gaudi_shadow.entries import all_refused
+from gaudi_shadow.finder import TARGETS
 from gaudi_shadow.inject_folder import PACKAGE
 
 PROBE = os.path.join(PACKAGE, "probe.py")
@@ -73,17 +75,15 @@ def _content(file: BinaryIO) -> bytes:
 
 
 def _without_answer(fault: str, printed: list[str]) -> dict[str, Any]:
-    from gaudi_shadow import catalog
-    from gaudi_shadow.entries import all_refused
-
     reason = f"a new interpreter could not be asked: {fault}" + (f": {printed[-1].strip()}" if printed else "")
+    fixes = all_refused(sorted(TARGETS), reason, SEE_START)
     return {
         "python": {"version": sys.version.split()[0], "executable": sys.executable},
         "hook": {"active": False, "route": "", "package": "", "version": "", "reason": reason, "todo": SEE_START},
         "release": None,
-        "fixes": all_refused(reason, SEE_START),
-        "known": list(catalog.known_fixes()),
-        "broken": [],
+        "fixes": fixes,
+        "known": [entry["fix"] for entry in fixes],
+        "broken": [reason],
         "notes": [],
         "texts": {},
     }

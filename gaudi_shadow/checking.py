@@ -8,6 +8,7 @@ from typing import Any
 import gaudi_shadow
 from gaudi_shadow.asking import findings
 from gaudi_shadow.commands import UsageError
+from gaudi_shadow.entries import unknowable
 from gaudi_shadow.outcome import APPLIED, DISABLED, DRIFTED, NOT_APPLIED, NOT_NEEDED
 
 EXIT_CODES = {APPLIED: 0, NOT_NEEDED: 0, DISABLED: 1, NOT_APPLIED: 1, DRIFTED: 2}
@@ -30,14 +31,10 @@ def make_report(fixes: Collection[str] = (), root: str | None = None) -> dict[st
     del found["texts"]
     known, broken = found.pop("known"), found.pop("broken")
     unknown = sorted(set(fixes) - set(known))
-    if unknown and known and not broken:
+    if unknown and not broken:
         raise UsageError(f"no fix is called {', '.join(unknown)}; the fixes are {', '.join(sorted(known))}")
     chosen = [entry for entry in found["fixes"] if not fixes or entry["fix"] in fixes]
-    if unknown:
-        from gaudi_shadow.decide import REINSTALL
-        from gaudi_shadow.entries import unknowable
-
-        chosen += [unknowable(name, "; ".join(broken), REINSTALL) for name in unknown]
+    chosen += [unknowable(name, "; ".join(broken)) for name in unknown]
     return {"version": gaudi_shadow.__version__, **found, "fixes": chosen, "exit_code": exit_code(chosen)}
 
 

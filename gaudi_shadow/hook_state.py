@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import gaudi_shadow
 from gaudi_shadow.finder import is_switched_off
@@ -12,8 +12,7 @@ from gaudi_shadow.inject_folder import PACKAGE, inject_folder
 from gaudi_shadow.startup import installed_finder
 
 
-@dataclass(frozen=True)
-class HookState:
+class HookState(NamedTuple):
     """The hook in one interpreter.
 
     Attributes:
@@ -35,7 +34,7 @@ class HookState:
 def hook_state() -> HookState:
     """Look at the present interpreter."""
     finder = installed_finder()
-    if finder is not None:
+    if finder is not None and not is_switched_off():
         return HookState(True, finder.route, PACKAGE, gaudi_shadow.__version__)
     reason, todo = _why_not()
     return HookState(False, "", PACKAGE, gaudi_shadow.__version__, reason, todo)
@@ -46,12 +45,20 @@ def _why_not() -> tuple[str, str]:
         value = os.environ["VLLM_GAUDI_SHADOW"]
         return f"VLLM_GAUDI_SHADOW={value} switches it off", "unset VLLM_GAUDI_SHADOW"
     folder = inject_folder()
-    other = getattr(sys.modules.get("sitecustomize"), "__file__", None)
-    on_path = os.path.realpath(folder) in {os.path.realpath(entry) for entry in sys.path if entry}
-    if other and on_path and os.path.realpath(os.path.dirname(other)) != os.path.realpath(folder):
-        return f"{other} comes before our sitecustomize.py and does not run it", f"put {folder} first in PYTHONPATH"
-    return (
-        "neither a gaudi_shadow.pth in its site-packages nor our sitecustomize.py on PYTHONPATH installs it",
-        f"'pip install gaudi-shadow' for {sys.executable}, or put {folder} first in PYTHONPATH, "
-        "as 'gaudi-shadow run -- COMMAND' does",
-    )
+    ours = _place_on_path(folder)
+    file = getattr(sys.modules.get("sitecustomize"), "__file__", None)
+    theirs = _place_on_path(os.path.dirname(file)) if file else None
+    if ours is None or theirs is None:
+        return (
+            "neither a gaudi_shadow.pth in its site-packages nor our sitecustomize.py on PYTHONPATH installs it",
+            f"'pip install gaudi-shadow' for {sys.executable}, or put {folder} first in PYTHONPATH, "
+            "as 'gaudi-shadow run -- COMMAND' does",
+        )
+    if theirs < ours:
+        return f"{file} comes before our sitecustomize.py and does not run it", f"put {folder} first in PYTHONPATH"
+    return f"the sitecustomize.py in {folder} ran, but its finder is not on sys.meta_path", "find out what removed it"
+
+
+def _place_on_path(folder: str) -> int | None:
+    same = [bool(entry) and os.path.realpath(entry) == os.path.realpath(folder) for entry in sys.path]
+    return same.index(True) if True in same else None

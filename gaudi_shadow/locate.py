@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from gaudi_shadow.finder import ShadowFinder
-from gaudi_shadow.specs import find_stock_spec
+from gaudi_shadow.specs import find_untouched_spec
 
 
 class NotFound(LookupError):
@@ -18,12 +18,15 @@ class NotFound(LookupError):
 
 
 class _Placeholder(ModuleType):
-    """A package that is located and not executed: a namespace package asks sys.modules for its parent's path."""
+    """A package that is located and not executed."""
+
+
+_placeholders: dict[str, ModuleType] = {}
 
 
 @contextlib.contextmanager
 def looking_in(root: str | None) -> Iterator[None]:
-    """Within it, `root` is first on sys.path and located packages stay in sys.modules; afterwards all is as before."""
+    """Within it, `root` is first on sys.path and located packages are remembered; afterwards all is as before."""
     before = list(sys.path)
     if root:
         sys.path.insert(0, root)
@@ -31,6 +34,7 @@ def looking_in(root: str | None) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+        _placeholders.clear()
         for name in [name for name, module in sys.modules.items() if isinstance(module, _Placeholder)]:
             del sys.modules[name]
 
@@ -41,16 +45,27 @@ def located(package: str) -> ModuleType:
     Raises:
         NotFound: it, or a package around it, is not there.
     """
-    if package not in sys.modules:
-        above = package.rpartition(".")[0]
-        spec = find_stock_spec(package, located(above).__path__ if above else None)
+    found = sys.modules.get(package) or _placeholders.get(package)
+    if found is None:
+        spec = _find(package)
         if spec is None or spec.submodule_search_locations is None:
             raise NotFound(f"there is no package {package}")
-        placeholder = _Placeholder(package)
-        placeholder.__path__ = spec.submodule_search_locations
-        placeholder.__spec__ = spec
-        sys.modules[package] = placeholder
-    return sys.modules[package]
+        found = _placeholders[package] = _Placeholder(package)
+        found.__path__ = spec.submodule_search_locations
+        found.__spec__ = spec
+    return found
+
+
+def _find(name: str) -> ModuleSpec | None:
+    above = name.rpartition(".")[0]
+    path = located(above).__path__ if above else None
+    try:
+        return find_untouched_spec(name, path)
+    except KeyError:
+        # Only a namespace package wants its parent in sys.modules, where another thread could take it for the real one.
+        for package, placeholder in _placeholders.items():
+            sys.modules.setdefault(package, placeholder)
+        return find_untouched_spec(name, path)
 
 
 def find_target(name: str) -> ModuleSpec:
@@ -59,7 +74,7 @@ def find_target(name: str) -> ModuleSpec:
     Raises:
         NotFound: it, or a package around it, is not there.
     """
-    spec = find_stock_spec(name, located(name.rpartition(".")[0]).__path__)
+    spec = _find(name)
     if spec is None or spec.loader is None:
         raise NotFound(f"there is no module {name}")
     return spec
@@ -86,15 +101,9 @@ def find_package(name: str, root: str | None) -> tuple[ModuleType, str]:
 
 def answered_before(finder: ShadowFinder, name: str) -> str | None:
     """Who answers for a target without asking our finder, so that it is not patched; None when nobody does."""
-    asked: list[object] = []
-    find_spec: Callable[..., ModuleSpec | None] = finder.find_spec
-
-    def spy(*args: object) -> ModuleSpec | None:
-        asked.append(args)
-        return find_spec(*args)
-
+    asked: list[str] = []
     path = located(name.rpartition(".")[0]).__path__
-    vars(finder)["find_spec"] = spy
+    vars(finder)["find_spec"] = lambda name, *_: asked.append(name)
     try:
         for other in sys.meta_path[: sys.meta_path.index(finder)]:
             if other.find_spec(name, path, None) is not None:

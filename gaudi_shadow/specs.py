@@ -27,12 +27,23 @@ def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | 
     return None
 
 
+def find_untouched_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """As `find_stock_spec`, and a finder that itself searches sys.meta_path does not get a wrapped loader from us."""
+    _asked.only_stock = True
+    try:
+        return find_stock_spec(name, path)
+    finally:
+        _asked.only_stock = False
+
+
 def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
     """The stock spec of a target with its loader wrapped once.
 
     A finder that itself searches sys.meta_path (ddtrace's module watchdog) comes back to us for the same name; then
     the inner call has done the wrapping, and the spec that the other finder makes of it is passed on as it is.
     """
+    if getattr(_asked, "only_stock", False):
+        return None
     wrapped: dict[str, int] = _asked.__dict__.setdefault("wrapped", {})
     before = wrapped.get(name, 0)
     spec = find_stock_spec(name, path, target)

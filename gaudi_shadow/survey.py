@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
-from typing import Any
+from typing import Any, NamedTuple
 
 from gaudi_shadow import catalog, locate, record
 from gaudi_shadow.composing import patched_text
@@ -23,10 +22,10 @@ from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes, unknown_names_line
 
 PACKAGE = "vllm_gaudi"
+NEWER = "look for a newer gaudi-shadow; 'gaudi-shadow report' prints what a bug report needs"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a target module is, or why it cannot be patched there.
 
     Attributes:
@@ -60,13 +59,13 @@ def survey(root: str | None, texts: Collection[str] = ()) -> dict[str, Any]:
         stock, decision = _decision(name, place)
         if name in texts and stock is not None and decision.code is not None:
             composed[name] = {"stock": "\n".join(stock.lines), "patched": patched_text(stock, decision)}
-        fixes += entries(_in_a_new_process(decision, place, hook))
+        fixes += _entries(_in_a_new_process(decision, place, hook))
     broken = _broken_manifests()
     return {
         "python": {"version": sys.version.split()[0], "executable": sys.executable},
-        "hook": vars(hook),
-        "release": vars(release) if release is not None else None,
-        "fixes": fixes or all_refused(broken[0], REINSTALL),
+        "hook": hook._asdict(),
+        "release": release and {"version": release.version, "source": release.source, "root": release.root},
+        "fixes": fixes or all_refused(sorted(TARGETS), "; ".join(broken), REINSTALL),
         "known": record.fix_names(),
         "broken": broken,
         "notes": [*broken, *_about_disabled()],
@@ -135,6 +134,11 @@ def _in_a_new_process(decision: Decision, place: Place, hook: HookState) -> Deci
     except ValueError as error:
         reason = f"its import fails: {str(error).removeprefix('gaudi-shadow: ')}"
         return with_state(decision, NOT_APPLIED, reason, "")
+
+
+def _entries(decision: Decision) -> list[dict[str, str]]:
+    """Whoever reads them has asked `check` already."""
+    return [{**entry, "todo": NEWER} if entry["todo"] == ASK else entry for entry in entries(decision)]
 
 
 def _broken_manifests() -> list[str]:
