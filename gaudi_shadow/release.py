@@ -56,10 +56,7 @@ def release_at(root: str, read: Callable[[str], bytes]) -> Release:
 def _version_beside(root: str) -> str | None:
     from importlib.metadata import distributions
 
-    for distribution in distributions(name=DISTRIBUTION, path=[root]):
-        if distribution.metadata["Version"]:
-            return distribution.metadata["Version"]
-    return None
+    return next(filter(None, map(_version_of, distributions(name=DISTRIBUTION, path=[root]))), None)
 
 
 def _version_elsewhere(root: str) -> str | None:
@@ -68,9 +65,20 @@ def _version_elsewhere(root: str) -> str | None:
     for distribution in distributions(name=DISTRIBUTION):
         if os.path.exists(str(distribution.locate_file("vllm_gaudi"))) or not _may_point_to(distribution, root):
             continue
-        if distribution.metadata["Version"]:
-            return distribution.metadata["Version"]
+        if version := _version_of(distribution):
+            return version
     return None
+
+
+def _version_of(distribution: Distribution) -> str | None:
+    """The version, or None where METADATA is missing, empty or has none: Python 3.15 makes errors of these."""
+    try:
+        metadata = distribution.metadata
+    except FileNotFoundError:
+        return None
+    if "Version" not in metadata:
+        return None
+    return metadata["Version"]
 
 
 def _may_point_to(distribution: Distribution, root: str) -> bool:
