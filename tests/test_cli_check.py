@@ -315,7 +315,11 @@ from importlib.util import spec_from_file_location
 class Editable:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        return spec_from_file_location(name, {init!r}) if name == "vllm_gaudi" else None
+        if name != "vllm_gaudi":
+            return None
+        from messages import MAPPING  # the user's, although a module of ours has the same name
+
+        return spec_from_file_location(name, MAPPING[name])
 
 
 sys.meta_path.append(Editable)
@@ -380,8 +384,10 @@ def test_a_target_imported_before_the_hook_is_too_late(workshop: Workshop, tmp_p
 
 
 def test_an_editable_install_with_a_finder_of_its_own_is_found(workshop: Workshop, tmp_path: Path) -> None:
+    users = hidden_sitecustomize(tmp_path / "users", EDITABLE)
     init = workshop.trees["v0.26.0"] / "vllm_gaudi" / "__init__.py"
-    environment = on_path(workshop.hook, hidden_sitecustomize(tmp_path / "users", EDITABLE.format(init=str(init))))
+    Path(users, "messages.py").write_text(f"MAPPING = {{'vllm_gaudi': {str(init)!r}}}\n", "utf-8")
+    environment = on_path(workshop.hook, users)
     report = report_of(gaudi_shadow(workshop.hook, "check", "--json", env=environment))
     assert states_in(report) == APPLIED["v0.26.0"]
 
