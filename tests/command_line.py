@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conftest import run_python
+from conftest import Workshop, clean_environment, run_python
+
+BUDGET, MERGE, COVERED = "mm-encoder-budget", "mm-merge-idxcopy", "mm-encoder-covered"
+APPLIED = {"v0.26.0": {BUDGET: "applied", MERGE: "applied", COVERED: "not needed"}}
+APPLIED["v0.30.0"] = APPLIED["v0.26.0"] | {COVERED: "applied"}
+RUNNER_FILE = "vllm_gaudi/v1/worker/hpu_model_runner.py"
+UTILS_FILE = "vllm_gaudi/models/utils.py"
 
 SCRIPT = "import sys; sys.path.insert(0, {folder!r}); from gaudi_shadow.cli import main; sys.exit(main())\n"
 
@@ -44,3 +51,33 @@ def fixes_in(report: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 def states_in(report: Mapping[str, Any]) -> dict[str, str]:
     """Each fix's state."""
     return {name: entry["state"] for name, entry in fixes_in(report).items()}
+
+
+def checked(hook: Path, *args: str | Path, env: Mapping[str, str], cwd: Path | None = None) -> dict[str, Any]:
+    """The report of `check --json`, whose exit code is the command's."""
+    return report_of(gaudi_shadow(hook, "check", "--json", *args, env=env, cwd=cwd))
+
+
+def check(workshop: Workshop, release: str, *args: str | Path, hooked: bool = True, **variables: str) -> dict[str, Any]:
+    """The report for a release on PYTHONPATH."""
+    return checked(workshop.hook, *args, env=workshop.environment(release, hooked=hooked, **variables))
+
+
+def change(tree: Path, file: str, old: str, new: str) -> None:
+    """Replace one piece of text in a file of a tree."""
+    path = tree / file
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def hidden_sitecustomize(folder: Path, text: str) -> str:
+    """A user's sitecustomize; returns its folder for PYTHONPATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(text, "utf-8")
+    return str(folder)
+
+
+def on_path(*folders: Path | str, **variables: str) -> dict[str, str]:
+    """An environment with these folders on PYTHONPATH."""
+    return clean_environment(PYTHONPATH=os.pathsep.join(map(str, folders)), **variables)
