@@ -107,6 +107,12 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return make_workshop(tmp_path_factory.mktemp("workshop"))
 
 
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package as it is, which knows the real functions only; on PYTHONPATH it activates itself."""
+    return copy_package(tmp_path_factory.mktemp("shipped") / "hook")
+
+
 @pytest.fixture
 def own_workshop(tmp_path: Path) -> Workshop:
     """A workshop of the test's own, which it may change."""

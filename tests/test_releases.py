@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import fixes_in, gaudi_shadow, report_of, states_in
+from command_line import APPLIED, BUDGET, COVERED, MERGE, checked, fixes_in, gaudi_shadow, on_path, states_in
 from conftest import CHECKOUT, RUNNER, UTILS, Workshop, clean_environment, run_python
 from packaging.version import Version
 
@@ -19,8 +19,6 @@ from gaudi_shadow.manifest import BrokenManifest, parse_overlay
 from gaudi_shadow.release import by_closeness
 from gaudi_shadow.release_tree import ReleaseTree, read_tree
 
-BUDGET, MERGE, COVERED = "mm-encoder-budget", "mm-merge-idxcopy", "mm-encoder-covered"
-ALL_APPLIED = {MERGE: "applied", BUDGET: "applied", COVERED: "not needed"}
 TEXTS = [
     (fix, seen)
     for each in map(catalog.overlay, catalog.overlay_names())
@@ -42,12 +40,12 @@ def states(release: KnownRelease) -> dict[str, str]:
 )
 def test_accepted_by_fingerprint(name: str) -> None:
     assert known(name).state == "accepted"
-    assert states(known(name)) == ALL_APPLIED
+    assert states(known(name)) == APPLIED["v0.26.0"]
 
 
 def test_verified() -> None:
     assert known("v0.26.0").state == "verified"
-    assert states(known("v0.26.0")) == ALL_APPLIED
+    assert states(known("v0.26.0")) == APPLIED["v0.26.0"]
 
 
 def test_the_unread_tag_is_unconfirmed() -> None:
@@ -60,7 +58,7 @@ def test_the_unread_tag_is_unconfirmed() -> None:
     ("name", "state", "fixes"),
     [
         ("v0.10.1", "refused", {MERGE: "refused", BUDGET: "refused", COVERED: "not needed"}),
-        ("v0.13.0", "not needed", dict.fromkeys(ALL_APPLIED, "not needed")),
+        ("v0.13.0", "not needed", dict.fromkeys(APPLIED["v0.26.0"], "not needed")),
         ("v0.14.1", "partly refused", {MERGE: "applied", BUDGET: "refused", COVERED: "not needed"}),
         ("v0.16.0rc0", "refused", {MERGE: "not needed", BUDGET: "refused", COVERED: "not needed"}),
     ],
@@ -92,9 +90,8 @@ def test_the_manifests_facts_are_well_formed() -> None:
         assert set(each.verified) <= read
 
 
-def test_the_command_prints_what_is_known(workshop: Workshop) -> None:
-    environment = clean_environment()
-    text = gaudi_shadow(CHECKOUT, "releases", env=environment, cwd=workshop.hook)
+def test_the_command_prints_what_is_known(shipped: Path) -> None:
+    text = gaudi_shadow(shipped, "releases", env=clean_environment())
     assert (text.returncode, text.stderr) == (0, "")
     lines = text.stdout.splitlines()
     assert lines[0].split() == ["RELEASE", "STATE", MERGE, BUDGET, COVERED]
@@ -103,7 +100,7 @@ def test_the_command_prints_what_is_known(workshop: Workshop) -> None:
     assert "verified" in rows["v0.26.0"] and "unconfirmed" in rows["v0.30.0"] and "refused" in rows["v0.15.1"]
     assert any(line.startswith("v0.15.1, v0.14.1: mm-encoder-budget refused: it hands") for line in lines)
 
-    as_json = gaudi_shadow(CHECKOUT, "releases", "--json", env=environment, cwd=workshop.hook)
+    as_json = gaudi_shadow(shipped, "releases", "--json", env=clean_environment())
     releases = {each["release"]: each for each in json.loads(as_json.stdout)}
     assert set(releases) == set(rows)
     assert {each["state"] for each in releases.values()} == set(STATES)
@@ -188,10 +185,9 @@ def test_a_build_with_an_odd_version_is_patched(
     workshop: Workshop, tmp_path: Path, release: str, version: str, source: str
 ) -> None:
     tree = odd_build(tmp_path, release, version, source)
-    environment = clean_environment(PYTHONPATH=str(workshop.hook))
-    report = report_of(gaudi_shadow(workshop.hook, "check", "--root", tree, "--json", env=environment))
+    report = checked(workshop.hook, "--root", tree, env=on_path(workshop.hook))
     assert report["release"] == {"version": version, "source": source, "root": str(tree)}
-    assert states_in(report) == ALL_APPLIED | ({COVERED: "applied"} if release == "v0.30.0" else {})
+    assert states_in(report) == APPLIED[release]
     assert fixes_in(report)[BUDGET]["overlay"] == release
 
 
@@ -204,21 +200,18 @@ def test_what_check_says_of_an_odd_build_comes_true(workshop: Workshop, tmp_path
     assert {name: entry["state"] for name, entry in modules.items()} == {UTILS: "patched", RUNNER: "patched"}
 
 
-def test_a_real_tree_is_as_the_table_says(release_root: Path, tmp_path: Path) -> None:
+def test_a_real_tree_is_as_the_table_says(shipped: Path, release_root: Path, tmp_path: Path) -> None:
     tree = read_tree(str(release_root))
     row = next((each for each in known_releases() if has_the_texts_of(tree, each)), None)
     assert row is not None, "no release with these functions is listed; 'gaudi-shadow verify' says what to add"
-    environment = clean_environment(PYTHONPATH=str(CHECKOUT))
-
-    def check(root: Path) -> dict:
-        return report_of(gaudi_shadow(CHECKOUT, "check", "--root", root, "--json", env=environment, cwd=tmp_path))
-
-    assert check(release_root)["exit_code"] == (2 if "refused" in row.state else 0)
+    report = checked(shipped, "--root", release_root, env=on_path(shipped))
+    assert report["exit_code"] == (2 if "refused" in row.state else 0)
     named = tmp_path / "named"
     shutil.copytree(release_root / "vllm_gaudi", named / "vllm_gaudi")
     if row.release.startswith("v"):
         name_it(named, row.release.removeprefix("v"))
-    found = {name: "refused" if state == "drifted" else state for name, state in states_in(check(named)).items()}
+    report = checked(shipped, "--root", named, env=on_path(shipped))
+    found = {name: "refused" if state == "drifted" else state for name, state in states_in(report).items()}
     assert found == states(row)
 
 

@@ -9,12 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import fixes_in, gaudi_shadow, report_of, states_in
-from conftest import CHECKOUT, RUNNER, UTILS, Workshop, clean_environment
+from command_line import (
+    APPLIED,
+    BUDGET,
+    COVERED,
+    MERGE,
+    RUNNER_FILE,
+    UTILS_FILE,
+    change,
+    checked,
+    fixes_in,
+    gaudi_shadow,
+    on_path,
+    report_of,
+    states_in,
+)
+from conftest import RUNNER, UTILS, Workshop, clean_environment
 
 from gaudi_shadow.demo.standin import write_release
 
-BUDGET, MERGE, COVERED = "mm-encoder-budget", "mm-merge-idxcopy", "mm-encoder-covered"
 ENCODER = "HPUModelRunner._execute_mm_encoder"
 CHECKS = "            sanity_check_mm_encoder_outputs(outputs, expected_num_items=count)\n"
 SCATTER = "rows.masked_scatter_(is_multimodal.unsqueeze(-1), source)"
@@ -28,13 +41,10 @@ def found_by(hook: Path, root: Path, *args: str | Path) -> dict[str, Any]:
     return report_of(verify(hook, root, "--json", *args))
 
 
-def a_tree(folder: Path, module: str, old: str, new: str, release: str = "v0.26.0") -> Path:
-    """A stand-in release without a version, changed in one place."""
-    tree = write_release(folder, release, metadata=False)
-    path = tree.joinpath(*module.split(".")).with_suffix(".py")
-    text = path.read_text("utf-8")
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new), "utf-8")
+def a_tree(folder: Path, file: str, old: str, new: str) -> Path:
+    """The stand-in for v0.26.0 without a version, changed in one place."""
+    tree = write_release(folder, "v0.26.0", metadata=False)
+    change(tree, file, old, new)
     return tree
 
 
@@ -81,13 +91,12 @@ def test_a_new_release_with_the_known_text_is_to_be_listed(own_workshop: Worksho
     named = found_by(own_workshop.hook, tree, "--release", "v0.28.0")
     assert named["next"][0] == "merge what is to add, so that 'gaudi-shadow releases' lists v0.28.0"
     merge_into_manifests(own_workshop.hook, named["add"])
-    expected = {MERGE: "applied", BUDGET: "applied", COVERED: "not needed"}
-    assert listed(own_workshop.hook, "v0.28.0") == ("accepted", expected)
+    assert listed(own_workshop.hook, "v0.28.0") == ("accepted", APPLIED["v0.26.0"])
     assert found_by(own_workshop.hook, tree, "--release", "v0.28.0")["add"] == {}
 
 
 def test_what_it_says_to_add_makes_a_drifted_tree_fit(own_workshop: Workshop, tmp_path: Path) -> None:
-    tree = a_tree(tmp_path / "new", RUNNER, CHECKS, CHECKS + "            del count\n")
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, CHECKS, CHECKS + "            del count\n")
     found = found_by(own_workshop.hook, tree, "--release", "v0.28.0")
     assert found["exit_code"] == 2
     (drifted,) = found["drifted"]
@@ -98,14 +107,13 @@ def test_what_it_says_to_add_makes_a_drifted_tree_fit(own_workshop: Workshop, tm
     merge_into_manifests(own_workshop.hook, found["add"])
     assert found_by(own_workshop.hook, tree, "--release", "v0.28.0")["exit_code"] == 0
     assert listed(own_workshop.hook, "v0.28.0")[0] == "accepted"
-    environment = clean_environment(PYTHONPATH=str(own_workshop.hook))
-    report = report_of(gaudi_shadow(own_workshop.hook, "check", "--root", tree, "--json", env=environment))
-    assert states_in(report) == {MERGE: "applied", BUDGET: "applied", COVERED: "not needed"}
+    report = checked(own_workshop.hook, "--root", tree, env=on_path(own_workshop.hook))
+    assert states_in(report) == APPLIED["v0.26.0"]
 
 
 def test_the_difference_is_what_the_fingerprint_sees(workshop: Workshop, tmp_path: Path) -> None:
     changed = CHECKS.replace("count)", "len(pairs))") + "\n            # a comment, and a blank line\n"
-    tree = a_tree(tmp_path / "new", RUNNER, CHECKS, changed)
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, CHECKS, changed)
     (drifted,) = found_by(workshop.hook, tree, "--against", workshop.trees["v0.26.0"])["drifted"]
     before, after, *lines = drifted["difference"].splitlines()
     assert before.endswith(f"{workshop.trees['v0.26.0'].joinpath(*RUNNER.split('.'))}.py: {ENCODER}")
@@ -122,7 +130,7 @@ def test_the_difference_is_what_the_fingerprint_sees(workshop: Workshop, tmp_pat
 
 def test_other_arguments_need_another_overlay(workshop: Workshop, tmp_path: Path) -> None:
     definition = "def _execute_mm_encoder(self, scheduler_output, req_ids):"
-    tree = a_tree(tmp_path / "new", RUNNER, definition, definition.replace("req_ids", "req_ids, budget"))
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, definition, definition.replace("req_ids", "req_ids, budget"))
     done = verify(workshop.hook, tree)
     assert done.returncode == 2
     assert f"- {ENCODER} needs an overlay of its own in any case: its arguments or its kind" in done.stdout
@@ -131,20 +139,19 @@ def test_other_arguments_need_another_overlay(workshop: Workshop, tmp_path: Path
 def test_a_global_that_is_gone_is_drift_though_the_function_is_as_it_was(
     own_workshop: Workshop, tmp_path: Path
 ) -> None:
-    tree = a_tree(tmp_path / "new", RUNNER, "import habana_frameworks.torch as htorch\n", "")
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, "import habana_frameworks.torch as htorch\n", "")
     found = found_by(own_workshop.hook, tree)
     assert found["exit_code"] == 2
     entry = next(each for each in found["overlays"] if (each["overlay"], each["fix"]) == ("v0.26.0", BUDGET))
     assert entry["state"] == "drifted"
     assert "reads htorch, which the module does not define" in entry["reason"]
-    environment = clean_environment(PYTHONPATH=str(own_workshop.hook))
-    report = report_of(gaudi_shadow(own_workshop.hook, "check", "--root", tree, "--json", env=environment))
+    report = checked(own_workshop.hook, "--root", tree, env=on_path(own_workshop.hook))
     assert (report["exit_code"], states_in(report)[BUDGET]) == (2, "drifted")
     assert "no longer defines htorch, which ours reads" in fixes_in(report)[BUDGET]["reason"]
 
 
 def test_a_function_that_is_gone(workshop: Workshop, tmp_path: Path) -> None:
-    tree = a_tree(tmp_path / "new", RUNNER, "def _execute_mm_encoder(", "def _encode(")
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, "def _execute_mm_encoder(", "def _encode(")
     shutil.rmtree(tree / "vllm_gaudi" / "models")
     done = verify(workshop.hook, tree)
     assert done.returncode == 2
@@ -155,7 +162,7 @@ def test_a_function_that_is_gone(workshop: Workshop, tmp_path: Path) -> None:
 
 def test_what_upstream_has_fixed_is_put_on_record(own_workshop: Workshop, tmp_path: Path) -> None:
     fixed = "rows.index_copy_(0, is_multimodal.nonzero().squeeze(-1), source)"
-    tree = a_tree(tmp_path / "new", UTILS, SCATTER, fixed)
+    tree = a_tree(tmp_path / "new", UTILS_FILE, SCATTER, fixed)
     found = found_by(own_workshop.hook, tree, "--release", "v0.28.0")
     assert found["exit_code"] == 0
     merge_into_manifests(own_workshop.hook, found["add"])
@@ -165,7 +172,7 @@ def test_what_upstream_has_fixed_is_put_on_record(own_workshop: Workshop, tmp_pa
 
 
 def test_a_refused_text_is_not_offered_again(own_workshop: Workshop, tmp_path: Path) -> None:
-    tree = a_tree(tmp_path / "new", RUNNER, CHECKS, CHECKS + "            del count\n")
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, CHECKS, CHECKS + "            del count\n")
     addition = found_by(own_workshop.hook, tree, "--release", "v0.28.0")["add"]
     entry = addition["overlays/v0.26.0/manifest.json"]["fixes"][BUDGET]
     (fingerprint,) = entry.pop("fingerprints")
@@ -174,8 +181,7 @@ def test_a_refused_text_is_not_offered_again(own_workshop: Workshop, tmp_path: P
     found = found_by(own_workshop.hook, tree, "--release", "v0.28.1")
     assert found["exit_code"] == 2
     assert {fix for manifest in found["add"].values() for fix in manifest["fixes"]} == {MERGE}
-    environment = clean_environment(PYTHONPATH=str(own_workshop.hook))
-    report = report_of(gaudi_shadow(own_workshop.hook, "check", "--root", tree, "--json", env=environment))
+    report = checked(own_workshop.hook, "--root", tree, env=on_path(own_workshop.hook))
     assert "is that of v0.28.0 (found sha256:" in fixes_in(report)[BUDGET]["reason"]
     assert "it counts nothing, and no overlay is written for it" in fixes_in(report)[BUDGET]["reason"]
 
@@ -215,10 +221,9 @@ def test_usage(workshop: Workshop, args: list[str], complaint: str) -> None:
     assert complaint in done.stderr
 
 
-def test_a_real_tree_fits_as_check_says(release_root: Path) -> None:
-    found = found_by(CHECKOUT, release_root)
-    environment = clean_environment(PYTHONPATH=str(CHECKOUT))
-    report = report_of(gaudi_shadow(CHECKOUT, "check", "--root", release_root, "--json", env=environment))
+def test_a_real_tree_fits_as_check_says(shipped: Path, release_root: Path) -> None:
+    found = found_by(shipped, release_root)
+    report = checked(shipped, "--root", release_root, env=on_path(shipped))
     states = {name: fix["state"] for module in found["modules"] for name, fix in module["fixes"].items()}
     assert states == states_in(report)
     assert found["exit_code"] == report["exit_code"]
