@@ -114,9 +114,9 @@ def _at_placeholders(output: Any, is_embed: Any) -> Any:
     """Spread (embeds, hidden) rows over (length, hidden) where the placeholder has other tokens too; those are NaN."""
     if is_embed is None:
         return output
-    is_embed = is_embed.to(device=output.device)
-    spread = output.new_full((is_embed.shape[0], output.shape[-1]), fill_value=float("nan"))
-    spread[is_embed] = output
+    takes_output = is_embed.to(output.device)
+    spread = output.new_full((len(takes_output), output.shape[-1]), float("nan"))
+    spread[takes_output] = output
     return spread
 
 

@@ -23,7 +23,7 @@ def configure(on: bool) -> str:
 def write_rows(
     inputs_embeds: torch.Tensor,
     rows: torch.Tensor,
-    is_multimodal: torch.Tensor,
+    where: torch.Tensor,
     count_expression: Callable[[], str],
 ) -> torch.Tensor:
     """Write `rows` over the placeholder rows of `inputs_embeds`, in place.
@@ -31,7 +31,7 @@ def write_rows(
     Args:
         inputs_embeds: (tokens, hidden) or (batch, length, hidden), float.
         rows: (placeholders, hidden), any float dtype; cast to that of `inputs_embeds`.
-        is_multimodal: which rows: a bool mask of shape (tokens,) or (batch * length,), or an int64 index of shape
+        where: which rows: a bool mask of shape (tokens,) or (batch * length,), or an int64 index of shape
             (placeholders,) into the flat rows (M-RoPE models).
         count_expression: the item sizes in words ("3 + 3"), for the error.
 
@@ -46,14 +46,14 @@ def write_rows(
     import torch
 
     flat = inputs_embeds if inputs_embeds.ndim == 2 else inputs_embeds.view(-1, inputs_embeds.shape[-1])
-    index = is_multimodal
-    if is_multimodal.dtype == torch.bool:
-        if is_multimodal.shape != flat.shape[:1]:
+    index = where
+    if where.dtype is torch.bool:
+        if where.shape != flat.shape[:1]:
             raise ValueError(
-                f"Error during masked scatter operation: the mask has shape {tuple(is_multimodal.shape)}, "
+                f"Error during masked scatter operation: the mask has shape {tuple(where.shape)}, "
                 f"the embeddings have {flat.shape[0]} rows"
             )
-        index = is_multimodal.nonzero().squeeze(-1)
+        index = where.nonzero().squeeze(-1)
     counters.add("merges")
     if index.shape[0] != rows.shape[0]:
         counters.add("merge_mismatches")

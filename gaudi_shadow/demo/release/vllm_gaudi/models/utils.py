@@ -14,14 +14,14 @@ def _merge_multimodal_embeddings(
     inputs_embeds: torch.Tensor, multimodal_embeddings, is_multimodal: torch.Tensor
 ) -> torch.Tensor:
     """The stand-in's stock merge: a broadcast mask, which the Gaudi graph compiler refuses at size."""
-    if len(multimodal_embeddings) == 0:
+    if not len(multimodal_embeddings):
         return inputs_embeds
     import habana_frameworks.torch.core as htcore
 
     htcore.mark_step()
     source = _flatten_embeddings(multimodal_embeddings).to(inputs_embeds.dtype)
     rows = inputs_embeds.view(-1, inputs_embeds.shape[-1])
-    if is_multimodal.dtype == torch.bool:
+    if is_multimodal.dtype is torch.bool:
         try:
             rows.masked_scatter_(is_multimodal.unsqueeze(-1), source)
         except RuntimeError as error:
