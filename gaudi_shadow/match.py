@@ -59,6 +59,8 @@ def compile_alone(
     classes = qualname.split(".")[:-1]
     headers = [" " * depth + f"class {name}:" for depth, name in enumerate(classes)]
     indent = block[0][: len(block[0]) - len(block[0].lstrip())]
+    if indent and not classes:
+        headers = ["if True:"]
     if len(indent) < len(classes):
         raise SyntaxError(f"{qualname} is not indented inside its class")
     above = first - 1 - len(headers)

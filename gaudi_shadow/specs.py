@@ -15,16 +15,31 @@ _asked = threading.local()
 
 
 def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-    """The spec that Python would use without us: the first answer of the other finders, in their order.
+    """The spec that Python would use without us: the first answer of the other finders.
 
-    Every finder counts, not PathFinder alone: editable installs bring finders of their own.
+    Every finder counts, not PathFinder alone: editable installs bring finders of their own. Those behind ours come
+    first, since Python has asked those before ours already. One that is being asked by us for this name, and asks us
+    in turn, is not asked again: it has no need of a guard of its own.
     """
-    for finder in list(sys.meta_path):
-        find_spec = None if isinstance(finder, ShadowFinder) else getattr(finder, "find_spec", None)
-        spec = find_spec(name, path, target) if find_spec is not None else None
+    asking: list[tuple[str, object]] = _asked.__dict__.setdefault("asking", [])
+    for finder in _others_in_turn():
+        find_spec = getattr(finder, "find_spec", None)
+        if find_spec is None or any(named == name and asked is finder for named, asked in asking):
+            continue
+        asking.append((name, finder))
+        try:
+            spec = find_spec(name, path, target)
+        finally:
+            asking.pop()
         if spec is not None:
             return spec  # type: ignore[no-any-return]
     return None
+
+
+def _others_in_turn() -> list[object]:
+    finders: list[object] = list(sys.meta_path)
+    ours = next((place for place, finder in enumerate(finders) if isinstance(finder, ShadowFinder)), -1)
+    return [finder for finder in finders[ours + 1 :] + finders[: max(ours, 0)] if not isinstance(finder, ShadowFinder)]
 
 
 def find_untouched_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
