@@ -92,7 +92,7 @@ def judge(fix: Fix, stock: StockModule) -> FixOutcome:
     if mark:
         return outcome(NOT_NEEDED, f"{fix.function} of this build does not have the fault: {mark}")
     if function.fingerprint not in fix.fingerprints:
-        found, known = function.fingerprint[:19], ", ".join(each[:19] for each in fix.fingerprints)
+        found, known = function.fingerprint[:19], ", ".join(each[:19] for each in fix.fingerprints) or "none"
         for seen in fix.seen:
             if seen.fingerprint == function.fingerprint and seen.note:
                 reason = f"{fix.function} is that of {', '.join(seen.releases)} (found {found}): {seen.note}"

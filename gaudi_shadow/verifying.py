@@ -88,7 +88,10 @@ def _in_the_way(overlay: Overlay, fix: Fix, tree: ReleaseTree) -> str:
     found, stock = tree.function(fix.module, fix.function), tree.modules[fix.module]
     if found is None or isinstance(stock, str) or stock.code is None:
         return "the tree does not define it"
-    ours = catalog.overlay_function(overlay, fix.module, fix.function)
+    try:
+        ours = catalog.overlay_function(overlay, fix.module, fix.function)
+    except catalog.BrokenOverlay as error:
+        return str(error)
     unknown = ", ".join(unknown_globals(stock.code, ours.code))
     reasons = [
         calling_disagreement(found.code, ours.code),
