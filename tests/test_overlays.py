@@ -56,7 +56,6 @@ def test_a_fix_has_its_function_its_module_and_its_page(release, name):
     assert Path(ours.code.co_filename).resolve().is_relative_to(OVERLAYS)
     module = importlib.import_module("gaudi_shadow.fixes." + name.replace("-", "_"))
     assert list(inspect.signature(module.configure).parameters) == ["on"]
-    assert (CHECKOUT / "docs" / f"{name}.md").is_file()
     assert fix.switch == getattr(module, "VARIABLE", "")
     for words in (fix.summary, fix.affects, fix.upstream, fix.remove_when):
         assert words.strip()
@@ -64,6 +63,37 @@ def test_a_fix_has_its_function_its_module_and_its_page(release, name):
         kind, _, digits = fingerprint.partition(":")
         assert kind == "sha256" and len(digits) == 64 and int(digits, 16)
     assert fix.fingerprints
+
+
+HEADINGS = [
+    "Problem",
+    "Symptom",
+    "Who is affected",
+    "The fix",
+    "Switch",
+    "Verify",
+    "Limits",
+    "Upstream",
+    "When to remove",
+]
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name in FIXES}))
+def test_a_fixs_page_says_what_the_manifest_says(name):
+    fix = catalog.known_fixes()[name]
+    page = (CHECKOUT / "docs" / f"{name}.md").read_text("utf-8")
+    assert page.startswith(f"# {name}\n")
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    words = " ".join(page.split())
+    rows = dict(re.findall(r"^\| (\w+) \| (.+) \|$", page, re.MULTILINE))
+    assert fix.summary in words and f"## When to remove {fix.remove_when}." in words
+    assert f"## Upstream {fix.upstream}.".lower() in words.lower()
+    assert rows["affects"] == fix.affects and rows["upstream"] == fix.upstream
+    assert rows["changes"] == f"`{fix.function}` in `{fix.module}`"
+    assert rows["switch"] == (f"`{fix.switch}`" if fix.switch else "none: it is on wherever it is applied")
+    releases = [release for release in RELEASES if name in catalog.overlay(release).fixes]
+    assert rows["releases"].split(", and ")[0] == ", ".join(releases)
+    assert f"gaudi-shadow check {name} " in page and f"VLLM_GAUDI_SHADOW_DISABLE={name}`" in page
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
