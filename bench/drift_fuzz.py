@@ -102,6 +102,8 @@ def fuzz(trees: list[Path], modules: list[str], count: int, seed: int, keep: Pat
         with tempfile.TemporaryDirectory() as folder:
             sys.path.insert(0, folder)
             oracle = Oracle(Target.read(module, text), Path(folder), finder)
+            if not oracle.knows_it():
+                print(f"{module} of {tree.name} is not known unchanged: its neutral mutants count as missed")
             for mutant in mutants(oracle.target, share, dice):
                 try:
                     verdict = oracle.judge(mutant)

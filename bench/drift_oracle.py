@@ -74,7 +74,10 @@ class Oracle:
         self.tokens = _tokens(target.own_lines())
         self.tree_text = ast.dump(target.function)
         self._write(target.text.encode())
-        self.known = _without_lines(_reach(self._import(hooked=False).module, target.qualname).__code__)
+        unchanged = self._import(hooked=False)
+        if unchanged.error is not None:
+            raise unchanged.error
+        self.known = _without_lines(_reach(unchanged.module, target.qualname).__code__)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Import a mutant without us and with us, and compare."""
@@ -88,6 +91,10 @@ class Oracle:
             faults.append("misapplied: the module is stock and a fix says applied")
         return Verdict(faults, applied, stock.error is None)
 
+    def knows_it(self) -> bool:
+        """Whether the unchanged module gets its fixes; if not, no neutral mutant of it does."""
+        return self.judge(Mutant("unchanged", self.target.text.encode())).applied
+
     def _faults(self, mutant: Mutant, stock: Run, ours: Run, applied: bool) -> list[str]:
         if len(ours.said) > 1 or any(not line.startswith("gaudi-shadow: ") for line in ours.said):
             return [f"noise: {ours.said}"]
@@ -97,7 +104,7 @@ class Oracle:
             return ["misapplied: it claims a module that failed"] if applied else []
         found = [*differences(stock.module, ours.module), *differences(stock.alias, ours.alias, "alias")]
         if not applied:
-            missed = ["missed: a neutral mutant was not applied"] if mutant.neutral else []
+            missed = [f"missed: a neutral mutant was not applied {ours.said}"] if mutant.neutral else []
             return missed + [f"half patched: {path}" for path, _, _ in found]
         return self._misapplied(mutant, stock, found)
 

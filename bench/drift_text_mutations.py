@@ -120,6 +120,13 @@ def _above_statement(target: Target, dice: random.Random, line: str) -> str:
     return "\n".join(lines)
 
 
+def row_anywhere(target: Target, dice: random.Random) -> str:
+    """A blank line or a comment line anywhere in the function: in a string, behind a backslash, in brackets."""
+    lines = target.own_lines()
+    lines.insert(dice.randint(1, len(lines)), dice.choice(("", "   ", "\x0c", "# mutant", "    # mutant \\")))
+    return target.with_function(lines)
+
+
 def trailing_comment(target: Target, dice: random.Random) -> str:
     """A comment, or spaces, behind a statement of the function."""
     lines, statement = list(target.lines), dice.choice(target.statements())
@@ -157,6 +164,7 @@ TEXT = [
     Mutation("name inside", renamed_inside, 6),
     Mutation("comment line inside", comment_line, 3, neutral=True),
     Mutation("blank line inside", blank_line, 3, neutral=True),
+    Mutation("blank or comment row inside", row_anywhere, 6),
     Mutation("comment behind a statement", trailing_comment, 3, neutral=True),
     Mutation("comment lines removed", without_comments, 2, neutral=True),
     Mutation("appended outside", outside_appended, 3, neutral=True),

@@ -67,7 +67,7 @@ class PermissiveFinder:
         outside: top-level names that it leaves alone, so that a misspelt import of those fails as it should.
     """
 
-    def __init__(self, outside: frozenset[str] = frozenset({"gaudi_shadow"})) -> None:
+    def __init__(self, outside: frozenset[str] = frozenset({"gaudi_shadow", "packaging"})) -> None:
         self.outside = outside
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
