@@ -133,7 +133,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         hook, trees = (args.hook, [args.root]) if args.root else standins(Path(folder))
         use_package(hook)
-        permissive_imports.install()
+        permissive_imports.install(frozenset({"gaudi_shadow", "packaging"}), frozenset({"vllm_gaudi"}))
         tally = fuzz(trees, args.module or sorted(FUNCTIONS), args.count, args.seed, args.keep)
     print(f"Python {sys.version.split()[0]}, seed {args.seed}, {args.root.name if args.root else 'stand-ins'}")
     print(*tally.lines(), sep="\n")

@@ -1,4 +1,4 @@
-"""Let a module be executed without what it imports: every import that fails gives a module of placeholders.
+"""Let a module be executed without what it imports: what is not there is a module of placeholders.
 
 A placeholder can be a base class, a decorator, an annotation, a default value; it does nothing. So the real modules of
 a release can be executed, as far as their own statements go, in a Python that has neither torch nor vLLM.
@@ -61,19 +61,18 @@ class _PlaceholderModule(ModuleType):
 
 
 class PermissiveFinder:
-    """The last finder on sys.meta_path, and the loader of what it finds.
+    """A finder on sys.meta_path, and the loader of what it finds.
 
     Args:
-        outside: top-level names that it leaves alone, so that a misspelt import of those fails as it should.
+        real: top-level names that it leaves alone, besides those of the standard library.
     """
 
-    def __init__(self, outside: frozenset[str] = frozenset({"gaudi_shadow", "packaging"})) -> None:
-        self.outside = outside
+    def __init__(self, real: frozenset[str]) -> None:
+        self.real = real | sys.stdlib_module_names
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """A spec for every name that no finder before it knows."""
-        top = name.partition(".")[0]
-        if top in self.outside or top in sys.stdlib_module_names:
+        """A spec for every name but the real ones."""
+        if name.partition(".")[0] in self.real:
             return None
         return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
 
@@ -85,8 +84,12 @@ class PermissiveFinder:
         """Nothing to execute."""
 
 
-def install() -> PermissiveFinder:
-    """Put a finder of this kind at the end of sys.meta_path."""
-    finder = PermissiveFinder()
-    sys.meta_path.append(finder)
-    return finder
+def install(real: frozenset[str], where_missing: frozenset[str]) -> None:
+    """Answer for every import that is not real: also for torch where it is installed, whose import takes seconds.
+
+    Args:
+        real: top-level names that are imported as always.
+        where_missing: top-level names whose missing submodules are placeholders.
+    """
+    sys.meta_path.insert(0, PermissiveFinder(real | where_missing))
+    sys.meta_path.append(PermissiveFinder(real))
