@@ -85,7 +85,7 @@ def _of_module(module: str, name: str, overlays: Mapping[str, Overlay], texts: T
 
 def _under(overlay: Overlay, module: str, name: str, texts: Texts) -> dict[str, KnownFix]:
     return {
-        fix.name: _state(overlay.fixes[fix.name], overlay.release, texts[fix.module, fix.function].get(name))
+        fix.name: _state(overlay.fixes[fix.name], overlay.release, texts.get((fix.module, fix.function), {}).get(name))
         if fix.name in overlay.fixes
         else KnownFix(NOT_NEEDED, overlay.release)
         for fix in catalog.known_fixes().values()

@@ -76,7 +76,8 @@ def test_a_tree_that_fits(workshop: Workshop) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert f"{UTILS} patched by overlay v0.26.0: {MERGE} applied" in lines
-    assert f"{RUNNER} patched by overlay v0.26.0: {BUDGET} applied, {COVERED} not needed" in lines
+    patched = f"{RUNNER} patched by overlay v0.26.0: {BUDGET} applied, {COVERED} not needed"
+    assert any(line.startswith(patched) for line in lines)
     assert f"overlay v0.26.0, {BUDGET}: fits" in lines
     assert any(line.startswith(f"overlay v0.30.0, {BUDGET}: drifted: {ENCODER} has changed") for line in lines)
     assert lines[-2:] == ["next:", "- nothing: the release is listed, and every fix fits or is not needed"]
