@@ -126,7 +126,8 @@ def _canonical(block: list[str], tokens: list[tokenize.TokenInfo]) -> str:
             text = text.removeprefix(indent)
         if row + 1 not in inside:
             text = text.rstrip()
-        if text or row in inside or row + 1 in inside:
+        # Behind a backslash a blank line ends the statement.
+        if text or row in inside or row + 1 in inside or (kept and kept[-1].endswith("\\")):
             kept.append(text)
     return "\n".join(kept)
 
