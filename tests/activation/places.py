@@ -170,6 +170,13 @@ def install_wheel(venv: Venv) -> None:
     adopt_stand_in(venv.site_packages / "gaudi_shadow", venv.site_packages)
 
 
+def copy_of_piped(folder: Path) -> Venv:
+    """A venv as `piped_venv`, which the test may change."""
+    venv = make_venv(folder)
+    shutil.copytree(piped_venv().site_packages, venv.site_packages, dirs_exist_ok=True)
+    return venv
+
+
 @functools.cache
 def checkout() -> Path:
     """A copy of the checkout that knows the stand-in; on PYTHONPATH it activates the hook. No test may change it."""
