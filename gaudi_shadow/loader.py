@@ -89,9 +89,11 @@ class ShadowLoader:
         """What a step of ours returns, or None with one line where it fails: no fault of ours stops a stock module."""
         try:
             return step(*args)
-        except (Refused, WrongValue):
+        except WrongValue:
             raise
         except Exception as error:
+            if is_strict() and isinstance(error, ImportError) and error.name == self.spec.name:
+                raise  # our own refusal
             return stay_out(self.spec.name, error)
 
     def _settled(self) -> Decision:
@@ -169,15 +171,11 @@ def with_parts_loaded(decision: Decision) -> Decision:
     return decision
 
 
-class Refused(ImportError):
-    """VLLM_GAUDI_SHADOW_STRICT is set and a target cannot be patched."""
-
-
 def _report_failures(decision: Decision) -> None:
     record.note(decision, "stock")
     if not decision.failures:
         return
     line = failure_line(decision)
     if is_strict():
-        raise Refused(f"gaudi-shadow: VLLM_GAUDI_SHADOW_STRICT is set, and {line}", name=decision.module)
+        raise ImportError(f"gaudi-shadow: VLLM_GAUDI_SHADOW_STRICT is set, and {line}", name=decision.module)
     warn_once(line)
