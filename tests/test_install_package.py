@@ -1,0 +1,275 @@
+"""Our own wheel: installed, upgraded below a running process, copied, left behind, removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from activation.places import (
+    Venv,
+    adopt_stand_in,
+    bare_venv,
+    build_wheel,
+    copy_of_piped,
+    files_below,
+    install_wheel,
+    make_venv,
+    new_folder,
+    pip,
+    run,
+    run_any,
+    target_folder,
+    wheel,
+    write_stack,
+)
+from conftest import RUNNER, UTILS, clean_environment
+
+MARKER = ("-m", "shadow_marker")
+BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def is_active(python: Path, *flags: str, **variables: str) -> bool:
+    answer = json.loads(run(python, *flags, *MARKER, env=clean_environment(**variables), cwd=new_folder()).stdout)
+    assert answer["finders"] == int(all(answer["patched"])) == int(any(answer["patched"]))
+    return bool(answer["finders"])
+
+
+def quiet(python: Path, *flags: str, **variables: str) -> None:
+    """`print(1)` prints that and nothing else."""
+    done = run_any(python, *flags, "-c", "print(1)", env=clean_environment(**variables), cwd=new_folder())
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+
+
+def test_the_wheel_puts_nothing_of_a_common_name_into_site_packages() -> None:
+    with zipfile.ZipFile(wheel()) as file:
+        roots = {name.split("/")[0] for name in file.namelist()}
+    (info,) = [name for name in roots if name.endswith(".dist-info")]
+    assert roots == {"gaudi_shadow", "gaudi_shadow.pth", "gaudi_shadow.start", info}
+
+
+def test_pip_install_activates_and_uninstall_leaves_no_file(tmp_path: Path) -> None:
+    venv = make_venv(tmp_path / "venv")
+    write_stack(venv.site_packages)
+    before = files_below(venv.folder)
+    venv.pip("install", "--no-deps", wheel())
+    adopt_stand_in(venv.site_packages / "gaudi_shadow", venv.site_packages)
+    assert is_active(venv.python)
+    venv.pip("uninstall", "-y", "gaudi-shadow")
+    assert files_below(venv.folder) == before
+    assert not (venv.site_packages / "gaudi_shadow").exists()
+    assert not is_active(venv.python)
+    quiet(venv.python)
+
+
+@pytest.mark.parametrize("lost", ["", "startup.py", "finder.py", "__init__.py"])
+def test_a_pth_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
+    venv = copy_of_piped(tmp_path / "venv")
+    package = venv.site_packages / "gaudi_shadow"
+    if lost:
+        (package / lost).unlink()
+        shutil.rmtree(package / "__pycache__", ignore_errors=True)
+    else:
+        shutil.rmtree(package)
+    quiet(venv.python)
+    if lost != "__init__.py":
+        assert not is_active(venv.python)
+
+
+@pytest.mark.parametrize("lost", ["gaudi_shadow", "gaudi_shadow/startup.py"])
+def test_a_sitecustomize_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
+    target = tmp_path / "target"
+    shutil.copytree(target_folder(), target)
+    inject = tmp_path / "inject"
+    if lost == "gaudi_shadow":
+        shutil.move(target / "gaudi_shadow" / "inject", inject)
+    else:
+        inject = target / "gaudi_shadow" / "inject"
+        (target / lost).unlink()
+    quiet(bare_venv().python, PYTHONPATH=str(inject))
+
+
+def test_a_venv_that_is_copied_or_moved_stays_active(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    copy_of_piped(first)
+    shutil.copytree(first, second, symlinks=True)
+    shutil.rmtree(first)
+    assert is_active(second / "bin" / "python")
+    second.rename(third)
+    assert is_active(third / "bin" / "python")
+
+
+def test_a_target_folder_on_pythonpath_is_not_enough_for_a_pth() -> None:
+    assert not is_active(bare_venv().python, PYTHONPATH=str(target_folder()))
+    assert is_active(bare_venv().python, PYTHONPATH=str(target_folder() / "gaudi_shadow" / "inject"))
+
+
+@pytest.mark.slow
+def test_pip_install_user(tmp_path: Path) -> None:
+    check_user_install(BASE_PYTHON, tmp_path)
+
+
+@pytest.mark.slow
+def test_pip_install_user_of_debians_python(tmp_path: Path) -> None:
+    check_user_install(debians_python(), tmp_path, "--break-system-packages")
+
+
+def debians_python() -> Path:
+    python = Path("/usr/bin/python3")
+    if not python.exists() or not Path("/etc/debian_version").exists():
+        pytest.skip("needs the python3 package of a Debian or Ubuntu in /usr/bin")
+    return python
+
+
+def check_user_install(python: Path, folder: Path, *options: str) -> None:
+    base = {"PYTHONUSERBASE": str(folder / "base")}
+    asked = run(python, "-c", "import site; print(site.getusersitepackages())", env=clean_environment(**base))
+    site_packages = Path(asked.stdout.strip())
+    write_stack(site_packages)
+    before = files_below(folder)
+    pip(python, "install", "--user", *options, "--no-deps", "--ignore-installed", wheel(), **base)
+    adopt_stand_in(site_packages / "gaudi_shadow", site_packages)
+    assert is_active(python, **base)
+    quiet(python, "-s", **base)
+    pip(python, "uninstall", "-y", *options, "gaudi-shadow", **base)
+    assert files_below(folder) == before
+    assert not is_active(python, **base)
+
+
+@pytest.mark.slow
+def test_pip_install_into_debians_own_site(tmp_path: Path) -> None:
+    """In a mount namespace of its own, so that the machine's Python stays as it is."""
+    python = debians_python()
+    if os.getuid() != 0 or run_any("unshare", "-m", "true").returncode != 0:
+        pytest.skip("needs root and a kernel that lets it make a mount namespace (unshare -m)")
+    asked = "import sysconfig; print(sysconfig.get_path('purelib', 'posix_local'))"
+    site = run(python, "-c", asked).stdout.strip()
+    write_stack(tmp_path / "stack")
+    command = f"""
+set -e
+mount -t tmpfs none {site}
+cp -r {tmp_path}/stack/. {site}
+find {site} -type f -not -name '*.pyc' | sort > {tmp_path}/before
+{sys.executable} -m pip --python {python} install -q --break-system-packages --no-index --no-deps {wheel()}
+cp {target_folder()}/gaudi_shadow/overlays/v0.30.0/manifest.json {site}/gaudi_shadow/overlays/v0.30.0/
+cd {tmp_path}
+{python} -m shadow_marker
+{python} -I -m shadow_marker
+{python} -c 'print(1)'
+{sys.executable} -m pip --python {python} uninstall -q -y --break-system-packages gaudi-shadow
+find {site} -type f -not -name '*.pyc' | sort > {tmp_path}/after
+test ! -e {site}/gaudi_shadow
+"""
+    env = clean_environment(PYTHONDONTWRITEBYTECODE="1", PIP_NO_CACHE_DIR="1", PIP_ROOT_USER_ACTION="ignore")
+    done = run("unshare", "-m", "sh", "-c", command, env=env)
+    *answers, one = done.stdout.splitlines()
+    assert [json.loads(answer)["patched"] for answer in answers] == [[True, True]] * 2 and one == "1"
+    assert (tmp_path / "before").read_text("utf-8") == (tmp_path / "after").read_text("utf-8") != ""
+
+
+@pytest.mark.slow
+def test_uv_installs_upgrades_and_removes(tmp_path: Path) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("needs uv on PATH")
+    venv = make_venv(tmp_path / "venv")
+    write_stack(venv.site_packages)
+    before = files_below(venv.folder)
+
+    def do(*args: str | Path) -> None:
+        env = clean_environment(UV_CACHE_DIR=str(tmp_path / "cache"), UV_OFFLINE="1")
+        run(uv, "pip", *args, "--python", venv.python, env=env)
+
+    for each in (build_wheel(tmp_path / "old", "0.0.9"), wheel()):
+        do("install", "--no-deps", each)
+        adopt_stand_in(venv.site_packages / "gaudi_shadow", venv.site_packages)
+        assert is_active(venv.python)
+    asked = "import gaudi_shadow; print(gaudi_shadow.__version__)"
+    assert run(venv.python, "-c", asked).stdout.strip() != "0.0.9"
+    do("uninstall", "gaudi-shadow")
+    assert files_below(venv.folder, without=[".lock"]) == before  # uv's own lock on the venv
+    assert not is_active(venv.python)
+
+
+PROGRAM = f"""
+import sys
+
+def say(*names):
+    import importlib
+    for name in names:
+        module = importlib.import_module(name)
+        owner = getattr(module, "HPUModelRunner", module)
+        function = getattr(owner, "_execute_mm_encoder", None) or owner._merge_multimodal_embeddings
+        print(name, "overlays" in function.__code__.co_filename, flush=True)
+
+say(*sys.argv[1:])
+print("ready", flush=True)
+sys.stdin.readline()
+say({UTILS!r}, {RUNNER!r})
+"""
+
+
+class Running:
+    """A process that waits between its start, with or without a first target, and its imports."""
+
+    def __init__(self, venv: Venv, program: Path, *first: str) -> None:
+        program.write_text(PROGRAM, "utf-8")
+        self.process = subprocess.Popen(
+            [str(venv.python), str(program), *first],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(),
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line == "ready\n":
+                break
+
+    def go_on(self) -> tuple[dict[str, bool], list[str]]:
+        """What was patched, and the lines on stderr."""
+        stdout, stderr = self.process.communicate("go\n", timeout=60)
+        assert self.process.returncode == 0, stderr
+        pairs = (line.split() for line in stdout.splitlines())
+        return {name: flag == "True" for name, flag in pairs}, stderr.splitlines()
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Venv:
+    """A venv with an older version of ours."""
+    venv = make_venv(tmp_path / "venv")
+    write_stack(venv.site_packages)
+    venv.pip("install", "--no-deps", build_wheel(tmp_path / "older", "0.0.9"))
+    adopt_stand_in(venv.site_packages / "gaudi_shadow", venv.site_packages)
+    return venv
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [[], [UTILS]], ids=["before any import", "between two imports"])
+def test_an_upgrade_below_a_running_process(older: Venv, tmp_path: Path, first: list[str]) -> None:
+    running = Running(older, tmp_path / "program.py", *first)
+    install_wheel(older)
+    assert running.go_on() == ({UTILS: True, RUNNER: True}, [])
+    assert is_active(older.python)
+    shown = run(older.python, "-c", "import gaudi_shadow; print(gaudi_shadow.__version__)").stdout.strip()
+    assert shown != "0.0.9"
+    assert len(list(older.site_packages.glob("gaudi_shadow*.dist-info"))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [[], [UTILS]], ids=["before any import", "between two imports"])
+def test_an_uninstall_below_a_running_process_leaves_it_stock_with_a_line(
+    older: Venv, tmp_path: Path, first: list[str]
+) -> None:
+    running = Running(older, tmp_path / "program.py", *first)
+    older.pip("uninstall", "-y", "gaudi-shadow")
+    patched, lines = running.go_on()
+    assert patched == {UTILS: bool(first), RUNNER: False}
+    assert len(lines) == (1 if first else 2) and all(line.startswith("gaudi-shadow: ") for line in lines)
+    assert f"{RUNNER} " in lines[-1] and "reinstall gaudi-shadow" in lines[-1]
