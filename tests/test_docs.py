@@ -31,7 +31,6 @@ NOT_WRITTEN_YET = {
     "docs/plan.md",
     "docs/reliability.md",
     "docs/benchmarks.md",
-    "docs/python-versions.md",
     "SECURITY.md",
 }
 NOT_DESCRIBED_YET = {"demo", "plan", "report"}
