@@ -125,13 +125,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--module", choices=sorted(FUNCTIONS), action="append", help="only this target")
-    parser.add_argument("--hook", type=Path, default=CHECKOUT, help="the gaudi_shadow to try is in this folder")
     parser.add_argument("--keep", type=Path, help="write each mutant that shows a fault into this folder")
     args = parser.parse_args()
     sys.dont_write_bytecode = True
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        hook, trees = (args.hook, [args.root]) if args.root else standins(Path(folder))
+        hook, trees = (CHECKOUT, [args.root]) if args.root else standins(Path(folder))
         use_package(hook)
         permissive_imports.install(frozenset({"gaudi_shadow", "packaging"}), frozenset({"vllm_gaudi"}))
         tally = fuzz(trees, args.module or sorted(FUNCTIONS), args.count, args.seed, args.keep)

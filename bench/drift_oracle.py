@@ -188,7 +188,7 @@ def _tokens(lines: list[str]) -> list[tuple[int, str]]:
     unwanted = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
     found = tokenize.generate_tokens(io.StringIO("\n".join(text) + "\n").readline)
     kept = [(token.type, token.string.replace("\r", "")) for token in found if token.type not in unwanted]
-    return kept[3:] if text is not lines else kept
+    return kept[4:] if text is not lines else kept
 
 
 def _is_code(value: Any) -> bool:

@@ -1,0 +1,96 @@
+"""The drift fuzz of bench/, a few hundred mutants of the stand-ins: nothing is wrong; and it sees what would be."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from adversity.light import change
+from conftest import CHECKOUT, bare_python, run_python
+from drift_target import FUNCTIONS
+
+from gaudi_shadow.demo.workshop import copy_package
+
+SEED = "20261130"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of the test's own, with the fuzz and the package."""
+    shutil.copytree(CHECKOUT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("__pycache__"))
+    return copy_package(tmp_path)
+
+
+def fuzz(checkout: Path, *arguments: str | Path) -> tuple[int, dict[str, int], str]:
+    """Its exit code, its counts and all that it printed."""
+    done = run_python(checkout / "bench" / "drift_fuzz.py", "--seed", SEED, *arguments, python=bare_python())
+    last = done.stdout.splitlines()[-2:]
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z ]+)", "\n".join(last))}
+    return done.returncode, counts, done.stdout + done.stderr
+
+
+def test_no_mutant_of_a_stand_in_is_misapplied() -> None:
+    code, counts, printed = fuzz(CHECKOUT, "--count", "400")
+    print(printed)
+    assert code == 0, printed
+    assert counts.pop("mutants") == 400
+    assert counts.pop("applied") > 80 and counts.pop("stock") > 150 and counts.pop("not importable") > 40
+    assert counts == {"misapplied": 0, "half patched": 0, "crashed": 0, "missed": 0, "noise": 0}
+
+
+SABOTAGE = {
+    "no fingerprint": ("decide.py", "if function.fingerprint not in fix.fingerprints:", "if False:", "misapplied"),
+    "no look at what is in place": ("loader.py", "        if replaced:\n", "        if False:\n", "misapplied"),
+    "no undoing": (
+        "loader.py",
+        "            self._undo(decision)\n            reason",
+        "            reason",
+        "half patched",
+    ),
+    "an error of ours gets through": (
+        "loader.py",
+        "return record.internal_fault(self.spec, error)",
+        "raise",
+        "crashed",
+    ),
+    "comments count": ("fingerprint.py", "comment_columns[token.start[0]] = token.start[1]", "pass", "missed"),
+    "a refusal in several lines": ("messages.py", '" ".join(text.split())', 'text.replace(" stays", "\\n")', "noise"),
+}
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+def test_the_fuzz_sees_what_would_be_wrong(checkout: Path, name: str) -> None:
+    file, old, new, seen = SABOTAGE[name]
+    change(checkout / "gaudi_shadow" / file, old, new)
+    if name == "an error of ours gets through":
+        change(
+            checkout / "gaudi_shadow" / "loader.py",
+            "            return stay_out(self.spec.name, error)",
+            "            raise",
+        )
+        change(
+            checkout / "gaudi_shadow" / "decide.py",
+            "    version = release_at",
+            "    assert 0\n    version = release_at",
+        )
+    code, counts, printed = fuzz(checkout, "--count", "160")
+    assert code == 1, printed
+    assert counts[seen] > 0, printed
+
+
+def test_it_mutates_the_functions_that_the_manifests_name() -> None:
+    named = set()
+    for manifest in (CHECKOUT / "overlays").glob("*/manifest.json"):
+        for fix in json.loads(manifest.read_text("utf-8"))["fixes"].values():
+            if "module" in fix:
+                named.add((fix["module"], fix["function"]))
+    assert named == set(FUNCTIONS.items())
+
+
+def test_no_mutant_of_a_real_release_is_misapplied(release_root: Path) -> None:
+    for module, count in (("vllm_gaudi.models.utils", "300"), ("vllm_gaudi.v1.worker.hpu_model_runner", "60")):
+        code, _, printed = fuzz(CHECKOUT, "--root", release_root, "--count", count, "--module", module)
+        assert code == 0, printed
