@@ -136,7 +136,7 @@ print(json.dumps(sorted(found)))
 def test_every_python_gives_the_same_fingerprints(tmp_path: Path) -> None:
     odd = tmp_path / "odd.py"
     odd.write_text(
-        "class C:\n    @property\n    def f(self):  # a\n\n        return f'''x\n  {self!r:>{len('#')}} # no comment\n'''\n"
+        "class C:\n    @property\n    def f(self):  # a\n\n        return f'''x\n  {self!r:>{len('#')}} # none\n'''\n"
         "    async def g(self, *, a=(1,\n   2)): return 'a\\\n   b' \\\n  + '#'  # end\n\x0c\n"
         "    def h(self):\n        '''doc\n\n      string   \n        '''\n        # a\n      # b\n        return 1\n",
         "utf-8",
