@@ -18,7 +18,7 @@ _FUTURE_FLAGS = functools.reduce(
 
 
 def belongs_to(code: CodeType, module_code: CodeType, source: str, block: list[str], qualname: str) -> bool:
-    """Whether the stock code object of a function is what its text compiles to.
+    """Whether the stock code object of a function, and its definition around it, are what its text compiles to.
 
     Args:
         code: the function in `module_code`.
@@ -26,15 +26,41 @@ def belongs_to(code: CodeType, module_code: CodeType, source: str, block: list[s
         block: the function's own lines in it.
     """
     first, flags = code.co_firstlineno, module_code.co_flags
+    stock = definition(module_code, qualname, range(first, first + len(block)))
+
+    def is_compiled_from(imports: Sequence[str]) -> bool:
+        alone = compile_alone(block, qualname, first, flags, imports)
+        same = is_same_code(find_code(alone, qualname), code)
+        return same and definition(alone, qualname, range(first, first + len(block))) == stock
+
     try:
-        alone = find_code(compile_alone(block, qualname, first, flags), qualname)
-        if is_same_code(alone, code):
-            return True
         # CPython compiles `name.method()` differently when the module imports `name` (is_import_originated).
-        imports = top_level_imports(source)
-        return is_same_code(find_code(compile_alone(block, qualname, first, flags, imports), qualname), code)
+        return is_compiled_from(()) or is_compiled_from(top_level_imports(source))
     except (SyntaxError, ValueError):
         return False
+
+
+def definition(module_code: CodeType, qualname: str, lines: range) -> list[tuple[str, str]]:
+    """What the scope around a function executes to define it: decorators, defaults, annotations, its name's binding.
+
+    Returns:
+        (operation, argument) pairs; of code objects only that they are some.
+    """
+    import dis
+
+    scope, _, name = qualname.rpartition(".")
+    around = find_code(module_code, scope) if scope else module_code
+    spans = [(start, end) for start, end, line in around.co_lines() if line in lines]
+    if not spans:
+        return []
+    # It is read, never executed.
+    part = around.replace(co_code=around.co_code[spans[0][0] : spans[-1][1]], co_linetable=b"")
+    steps = []
+    for step in dis.get_instructions(part):
+        steps.append((step.opname, "code" if isinstance(step.argval, CodeType) else repr(step.argval)))
+        if step.opname.startswith("STORE") and step.argval == name:
+            break
+    return steps
 
 
 def compile_alone(
