@@ -57,8 +57,10 @@ def definition(module_code: CodeType, qualname: str, lines: range) -> list[tuple
     part = around.replace(co_code=around.co_code[spans[0][0] : spans[-1][1]], co_linetable=b"")
     steps = []
     for step in dis.get_instructions(part):
-        steps.append((step.opname, "code" if isinstance(step.argval, CodeType) else repr(step.argval)))
-        if step.opname.startswith("STORE") and step.argval == name:
+        if step.opname != "EXTENDED_ARG":  # it says how large the scope's tables are
+            steps.append((step.opname, "code" if isinstance(step.argval, CodeType) else repr(step.argval)))
+        # A private name is stored with its class's before it.
+        if step.opname.startswith("STORE") and str(step.argval).endswith(name):
             break
     return steps
 
