@@ -51,7 +51,7 @@ def test_the_finder_asks_for_just_the_modules_that_a_fix_changes():
 def test_a_fix_has_its_function_its_module_and_its_page(release, name):
     overlay = catalog.overlay(release)
     fix = overlay.fixes[name]
-    assert fix.name == name and fix.function == fix_helpers.FUNCTIONS[fix.module]
+    assert fix.name == name
     ours = catalog.overlay_function(overlay, fix.module, fix.function)
     assert Path(ours.code.co_filename).resolve().is_relative_to(OVERLAYS)
     module = importlib.import_module("gaudi_shadow.fixes." + name.replace("-", "_"))
@@ -203,7 +203,7 @@ def test_the_manifest_knows_the_real_functions(request, module):
             assert found in overlay.fixes[name].fingerprints
 
 
-ARGUMENT = re.compile(r"\w+: [\w.]+,$")
+SAYS_LITTLE = re.compile(r"""[#"@]|(import|from|class|def) |\w+: [\w.]+,$|[\w.]+\(\)$""")
 
 
 def telling_lines(source: str) -> set[str]:
@@ -211,7 +211,7 @@ def telling_lines(source: str) -> set[str]:
     lines = set()
     for line in source.splitlines():
         text = line.strip()
-        if not text or text.startswith(("#", '"', "@", "import ", "from ", "class ", "def ")) or ARGUMENT.match(text):
+        if not text or SAYS_LITTLE.match(text):
             continue
         try:
             tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.string.strip()]
