@@ -150,7 +150,8 @@ class Encoder:
     def _function(self, code: CodeType) -> Callable[..., None]:
         import torch
 
-        names = dict.fromkeys(GROUPING_NAMES.values(), self._group)
+        imported = [name for name in GROUPING_NAMES.values() if f"import {name}" in (self.target.stock.source or "")]
+        names = dict.fromkeys(imported, self._group)
         known = {"sanity_check_mm_encoder_outputs": self.parts.check_outputs, "torch": torch}
         bridge = {"htorch": SimpleNamespace(core=self.bridge)}
         types = {"MultiModalKwargsItem": dict, "PlaceholderRange": object}
@@ -199,11 +200,11 @@ class Merge:
         names = {"_flatten_embeddings": parts.flatten, "_embedding_count_expression": parts.count_expression}
         function = FunctionType(code, {"__builtins__": builtins, "torch": torch, **names})
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             with pytest.MonkeyPatch.context() as patch:
                 for name, module in self.bridge.as_modules().items():
                     patch.setitem(sys.modules, name, module)
-                return function(*arguments)
+                return function(*arguments, **named)
 
         return call
 

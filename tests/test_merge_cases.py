@@ -172,6 +172,7 @@ NOTHING = {
     "no parts, yet a placeholder": ([], MASK),
     "a part without rows": ([torch.zeros(0, H)], torch.tensor([False] * 8)),
     "a part without rows, an index": ([torch.zeros(0, H)], torch.tensor([], dtype=torch.int64)),
+    "a part without rows, of another width": ([torch.zeros(0, H + 1)], torch.tensor([False] * 8)),
     "an empty tensor": (torch.zeros(0, 2, H), torch.tensor([False] * 8)),
     "an empty tuple": ((), torch.tensor([False] * 8)),
 }
@@ -212,6 +213,13 @@ def test_it_runs_in_inference_mode(merge):
     with torch.inference_mode():
         inputs, rows = noise(1, 8, H), noise(2, 4, H)
         assert_same(merge.patched(inputs.clone(), [rows], MASK), scattered(inputs, rows, MASK))
+
+
+def test_it_is_called_by_keyword_as_vllms_models_do(merge):
+    inputs = noise(1, 8, H)
+    expected = scattered(inputs, noise(2, 4, H), MASK)
+    merge.patched(inputs_embeds=inputs, multimodal_embeddings=[noise(2, 4, H)], is_multimodal=MASK)
+    assert_same(inputs, expected)
 
 
 def test_the_graph_is_closed_before_the_merge_as_in_stock(merge):
