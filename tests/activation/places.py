@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import packaging
+import pytest
 from conftest import CHECKOUT, clean_environment
 
 from gaudi_shadow.demo.standin import write_release
@@ -174,6 +175,32 @@ def copy_of_piped(folder: Path) -> Venv:
     """A venv as `piped_venv`, which the test may change."""
     venv = make_venv(folder)
     shutil.copytree(piped_venv().site_packages, venv.site_packages, dirs_exist_ok=True)
+    return venv
+
+
+@functools.cache
+def venv_from_index(extra: str) -> Venv:
+    """A venv as `bare_venv`, with what an extra of ours names; no test may change it."""
+    venv = make_venv(new_folder() / extra)
+    write_stack(venv.site_packages)
+    wanted = f"{wheel()}[{extra}]"
+    pip_install = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", venv.python, "install", "-q")
+    done = run_any(*pip_install, wanted, env=clean_environment(), timeout=900)
+    if done.returncode:
+        pytest.skip(f"needs a package index that has what gaudi-shadow[{extra}] names: {done.stderr.splitlines()[-1:]}")
+    venv.pip("uninstall", "-y", "gaudi-shadow")
+    return venv
+
+
+@functools.cache
+def piped_on(extra: str) -> Venv:
+    """A venv with our wheel, and with the libraries and `.pth` files of `venv_from_index`; no test may change it."""
+    base, venv = venv_from_index(extra), make_venv(new_folder() / f"{extra}-piped")
+    (venv.site_packages / "libraries.pth").write_text(f"{base.site_packages}\n", "utf-8")
+    for pth in base.site_packages.glob("*.pth"):
+        shutil.copy(pth, venv.site_packages)
+    venv.pip("install", "--no-deps", wheel())
+    adopt_stand_in(venv.site_packages / "gaudi_shadow", base.site_packages)
     return venv
 
 

@@ -42,8 +42,14 @@ def answer(options=()):
         "patched": [OVERLAID in function.__code__.co_filename for function in functions],
         "route": finders[0].route if finders else None,
         "finders": len(finders),
+        "owners": [owner(finder) for finder in sys.meta_path],
         "pid": os.getpid(),
     }
+
+
+def owner(finder):
+    """The top-level package that a finder comes from."""
+    return (finder if isinstance(finder, type) else type(finder)).__module__.partition(".")[0]
 
 
 def _send_answer(pipe, options):
