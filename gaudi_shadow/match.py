@@ -8,6 +8,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from types import CodeType
+from typing import Any
 
 from gaudi_shadow.graft import find_code
 
@@ -118,11 +119,22 @@ def top_level_imports(source: str) -> list[str]:
 
 
 def is_same_code(left: CodeType, right: CodeType) -> bool:
-    """Whether two code objects are equal, their lines included; only the file name may differ."""
-    if left != right or list(left.co_lines()) != list(right.co_lines()):
-        return False
-    pairs = zip(left.co_consts, right.co_consts, strict=True)
-    return all(is_same_code(a, b) for a, b in pairs if isinstance(a, CodeType) and isinstance(b, CodeType))
+    """Whether two code objects are equal, their lines included; only the file name may differ, and the columns.
+
+    A process under -X no_debug_ranges writes `.pyc` files without columns, which the others read.
+    """
+    return _without_positions(left) == _without_positions(right) and _lines(left) == _lines(right)
+
+
+def _without_positions(code: CodeType) -> CodeType:
+    consts = tuple(_without_positions(const) if isinstance(const, CodeType) else const for const in code.co_consts)
+    return code.replace(co_consts=consts, co_linetable=b"")
+
+
+def _lines(code: CodeType) -> list[Any]:
+    """The line of each instruction, those of inner code objects behind."""
+    own: list[Any] = [line for start, end, line in code.co_lines() for _ in range(start, end, 2)]
+    return own + [_lines(const) for const in code.co_consts if isinstance(const, CodeType)]
 
 
 def definition_disagreement(stock_block: list[str], overlay_block: list[str]) -> str | None:
