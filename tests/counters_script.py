@@ -9,7 +9,9 @@ import sys
 from types import SimpleNamespace
 
 log = io.StringIO()
-logging.getLogger("vllm").addHandler(logging.StreamHandler(log))
+handler = logging.StreamHandler(log)
+handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+logging.getLogger("vllm").addHandler(handler)
 logging.getLogger("vllm").setLevel(logging.INFO)
 
 import torch  # noqa: E402

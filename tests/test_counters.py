@@ -12,7 +12,9 @@ from conftest import CHECKOUT, Workshop, clean_environment, run_python
 
 from gaudi_shadow import counters
 
-STEP = "gaudi-shadow: encoder step: {} items, {} patches, {} groups, largest group {} patches\n"
+STEP = (
+    "DEBUG vllm.gaudi_shadow: gaudi-shadow: encoder step: {} items, {} patches, {} groups, largest group {} patches\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +87,9 @@ def test_a_step_is_logged_at_debug_and_not_at_info(answers: dict[str, Any]) -> N
 
 
 def test_the_import_is_logged_at_info(answers: dict[str, Any]) -> None:
-    assert "mm-encoder-budget applied with a budget of 10 patches" in answers["imported"]
+    lines = [line for line in answers["imported"].splitlines() if "hpu_model_runner" in line]
+    assert [line.partition(": ")[0] for line in lines] == ["INFO vllm.gaudi_shadow"]
+    assert "mm-encoder-budget applied with a budget of 10 patches" in lines[0]
 
 
 def test_status_in_a_process_without_the_targets_counts_nothing(workshop: Workshop) -> None:
