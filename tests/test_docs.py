@@ -17,7 +17,7 @@ from command_line import gaudi_shadow
 from conftest import CHECKOUT, Workshop
 from pages import PAGES, Shown, anchors, parts, sections, table_rows, to_be_parsed, to_be_run
 
-from gaudi_shadow import catalog, cli
+from gaudi_shadow import catalog, cli, counters
 from gaudi_shadow.known_releases import STATES, known_releases
 from gaudi_shadow.manifest import Fix
 from gaudi_shadow.vllm_environ import NAMES
@@ -97,6 +97,11 @@ def test_the_manifest_fields_are_on_the_page() -> None:
     assert sorted(named) == sorted(set(Fix._fields) - {"name"})
     for field in ("release", "base", "verified", "note", "fixes"):
         assert f"`{field}`" in section
+
+
+def test_the_counters_are_on_the_page() -> None:
+    rows = [row[0] for row in table_rows(sections(DOCS / "how-it-works.md")["Seeing it at work"])]
+    assert rows[2:] == [f"`{name}`" for name in counters.counts]
 
 
 def test_the_releases_on_the_page_are_those_that_are_known() -> None:
