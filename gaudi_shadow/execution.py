@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import gc
+import importlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -17,20 +18,42 @@ class CannotHandOver(TypeError):
     """A stock loader has an exec_module of its own and does not let itself be given our code; nothing was executed."""
 
 
-def execute(loader: Any, module: ModuleType, name: str, code: CodeType) -> None:
-    """Execute `code` as the stock loader would execute the module's own.
+def load_imports(function: CodeType, prefix: str) -> None:
+    """Do now what the import statements of a function do when it is called, for the modules whose name begins so.
+
+    Raises:
+        ImportError: a module, or a name in it, is not there; or whatever the module raises.
+    """
+    import dis
+
+    module: ModuleType | None = None
+    for step in dis.get_instructions(function):
+        if step.opname == "IMPORT_NAME":
+            module = importlib.import_module(step.argval) if step.argval.startswith(prefix) else None
+        elif step.opname == "IMPORT_FROM" and module is not None and not hasattr(module, step.argval):
+            raise ImportError(f"{module.__name__} has no {step.argval}", name=module.__name__)
+
+
+def runner(loader: Any, module: ModuleType, name: str, code: CodeType) -> Callable[[], None]:
+    """What executes `code`, once, as the stock loader would execute the module's own.
 
     A loader with an exec_module of its own (ddtrace's, typeguard's) keeps it, and is handed our code.
 
     Raises:
-        CannotHandOver: see there. Or whatever the module's own statements raise.
+        CannotHandOver: see there.
     """
     own = "exec_module" in getattr(loader, "__dict__", ())
     if not own and getattr(type(loader), "exec_module", None) is SourceFileLoader.exec_module:
-        exec(code, module.__dict__)
-        return
-    with _handed_over(loader, name, code):
-        loader.exec_module(module)
+        return functools.partial(exec, code, module.__dict__)
+    giver = _hand_over(loader, name, code)
+
+    def run() -> None:
+        try:
+            loader.exec_module(module)
+        finally:
+            _take_back(loader, name, giver)
+
+    return run
 
 
 class _CodeGiver(dict[str, CodeType]):
@@ -46,8 +69,7 @@ class _CodeGiver(dict[str, CodeType]):
         return ours or self.stock_get_code(*args, **kwargs)
 
 
-@contextlib.contextmanager
-def _handed_over(loader: Any, name: str, code: CodeType) -> Iterator[None]:
+def _hand_over(loader: Any, name: str, code: CodeType) -> _CodeGiver:
     """One loader may execute several modules at once: nested imports, threads."""
     with _handing_over:
         giver = getattr(loader, "__dict__", {}).get("get_code")
@@ -58,15 +80,16 @@ def _handed_over(loader: Any, name: str, code: CodeType) -> Iterator[None]:
             except (AttributeError, TypeError) as error:
                 raise CannotHandOver(str(error)) from error
         giver[name] = code
-    try:
-        yield
-    finally:
-        with _handing_over:
-            giver.pop(name, None)
-            if not giver and giver.before is None:
-                del loader.get_code
-            elif not giver:
-                loader.get_code = giver.before
+        return giver
+
+
+def _take_back(loader: Any, name: str, giver: _CodeGiver) -> None:
+    with _handing_over:
+        giver.pop(name, None)
+        if not giver and giver.before is None:
+            del loader.get_code
+        elif not giver:
+            loader.get_code = giver.before
 
 
 def is_in_place(module: Any, qualname: str, function: CodeType) -> bool:

@@ -119,7 +119,7 @@ def _canonical(block: list[str], tokens: list[tokenize.TokenInfo]) -> str:
         elif token.type == tokenize.STRING:
             inside.update(range(token.start[0] + 1, token.end[0] + 1))
     indent = block[0][: len(block[0]) - len(block[0].lstrip())]
-    kept = []
+    kept: list[str] = []
     for row, line in enumerate(block, start=1):
         text = line[: comment_columns.get(row, len(line))]
         if row not in inside:

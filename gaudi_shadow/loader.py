@@ -11,7 +11,7 @@ from typing import Any
 
 from gaudi_shadow import record
 from gaudi_shadow.decide import ASK, REINSTALL, decide
-from gaudi_shadow.execution import CannotHandOver, execute, is_in_place, put_back
+from gaudi_shadow.execution import CannotHandOver, is_in_place, load_imports, put_back, runner
 from gaudi_shadow.finder import is_strict, stay_out
 from gaudi_shadow.graft import find_code
 from gaudi_shadow.messages import logger, warn_once
@@ -78,14 +78,14 @@ class ShadowLoader:
             ValueError: a fix's own variable has a value that it cannot use.
         """
         self._restore_stock_loader(module)
-        decision = self._guarded(self._settled)
-        if decision is None or decision.code is None:
+        prepared = self._guarded(self._prepared, module)
+        if prepared is None:
             self.stock.exec_module(module)
         else:
-            self._run_patched(module, decision, decision.code)
-        self._guarded(register_names)
+            self._run_patched(module, *prepared)
+        self._guarded(register_names, effect="is loaded, but vLLM does not know our variables")
 
-    def _guarded(self, step: Callable[..., Any], *args: Any) -> Any:
+    def _guarded(self, step: Callable[..., Any], *args: Any, effect: str = "stays stock") -> Any:
         """What a step of ours returns, or None with one line where it fails: no fault of ours stops a stock module."""
         try:
             return step(*args)
@@ -94,7 +94,19 @@ class ShadowLoader:
         except Exception as error:
             if is_strict() and isinstance(error, ImportError) and error.name == self.spec.name:
                 raise  # our own refusal
-            return stay_out(self.spec.name, error)
+            return stay_out(self.spec.name, error, effect)
+
+    def _prepared(self, module: ModuleType) -> tuple[Decision, Callable[[], None]] | None:
+        """What is to be done, and what executes the patched module; None where it stays stock."""
+        decision = self._settled()
+        if decision.code is None:
+            return None
+        try:
+            return decision, runner(self.stock, module, self.spec.name, decision.code)
+        except CannotHandOver as error:
+            reason = f"its loader cannot be given the patched code: {error}"
+            _report_failures(with_state(decision, NOT_APPLIED, reason, ASK))
+            return None
 
     def _settled(self) -> Decision:
         """What is to be done, noted, and said where it is a refusal."""
@@ -126,20 +138,16 @@ class ShadowLoader:
         if spec is not None and spec.loader is self:
             spec.loader = self.stock
 
-    def _run_patched(self, module: ModuleType, decision: Decision, code: CodeType) -> None:
+    def _run_patched(self, module: ModuleType, decision: Decision, run: Callable[[], None]) -> None:
         registered = sys.modules.get(self.spec.name) is module
         try:
-            execute(self.stock, module, self.spec.name, code)
-        except CannotHandOver as error:
-            refused = with_state(decision, NOT_APPLIED, f"its loader cannot be given the patched code: {error}", ASK)
-            self._guarded(_report_failures, refused)
-            self.stock.exec_module(module)
-            return
+            run()
         except BaseException as error:
             self._guarded(record.note, decision, "failed", f"its own import failed: {type(error).__name__}: {error}")
-            self._guarded(self._undo, decision)
+            self._guarded(self._undo, decision, effect="failed, and a function of ours may be left of it")
             raise
-        self._guarded(self._look_after, decision, sys.modules.get(self.spec.name) if registered else module)
+        found = sys.modules.get(self.spec.name) if registered else module
+        self._guarded(self._look_after, decision, found, effect="was patched and could not be looked after")
 
     def _look_after(self, decision: Decision, module: ModuleType | None) -> None:
         """A module may end by putting something else in a function's place; then none of ours may stay in it."""
@@ -159,11 +167,9 @@ class ShadowLoader:
 
 def with_parts_loaded(decision: Decision) -> Decision:
     """Import what the grafted functions call before anything is executed, not on the first image."""
-    names = [name for _, function in decision.functions for name in function.co_names]
     try:
-        for name in names:
-            if name.startswith("gaudi_shadow."):
-                importlib.import_module(name)
+        for _, function in decision.functions:
+            load_imports(function, "gaudi_shadow.")
         for outcome in decision.fixes:
             record.fix_module(outcome.fix)
     except (ImportError, SyntaxError) as error:
