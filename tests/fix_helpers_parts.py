@@ -142,7 +142,7 @@ class Tower:
 
     Attributes:
         calls: the arguments of each call.
-        patches: what each call put through the tower.
+        patches, items: what each call put through the tower, and how many items that were.
         events: each call appends "embed_multimodal".
         faulty: number of a call, counted from 1 -> "raises", "too few" or "too many".
     """
@@ -155,6 +155,10 @@ class Tower:
     @property
     def patches(self) -> list[int]:
         return [sum(len(rows) for rows in _per_item(call)) for call in self.calls]
+
+    @property
+    def items(self) -> list[int]:
+        return [len(_per_item(call)) for call in self.calls]
 
     def embed_multimodal(self, **batch: Any) -> Any:
         self.calls.append(batch)

@@ -37,7 +37,7 @@ def test_case_8_in_the_runner(encoder):
     runner = runner_of({"A": features[:2], "B": features[2:]})
     encoder.patched(runner, ["A", "B"], 10)
     assert runner.model.patches == [10, 20, 10]
-    assert [len(call["image_grid_thw"]) for call in runner.model.calls] == [3, 1, 2]
+    assert runner.model.items == [3, 1, 2]
 
 
 def test_case_8_frames_count_too(encoder):
@@ -102,8 +102,8 @@ def test_outputs_are_stocks_whatever_the_budget(encoder, step, cached, budget):
         assert_same(output, patched.encoder_cache[name])
     if not budget:
         assert_same(stock.model.calls, patched.model.calls)
-    for call, patches in zip(patched.model.calls, patched.model.patches, strict=True):
-        assert not budget or patches <= budget or len(next(iter(call.values()))) == 1
+    for items, patches in zip(patched.model.items, patched.model.patches, strict=True):
+        assert not budget or patches <= budget or items == 1
 
 
 def make_feature(parts, name, kind, size, seed, spread):
