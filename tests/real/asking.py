@@ -18,6 +18,7 @@ Request = dict[str, Any]
 
 
 TOKENS = 8
+ENGINE_MARK = "=== engine: "  # a line on stderr before each engine of a plan
 
 
 def key_of(request: Request) -> str:

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from asking import CHAT_TEMPLATE, TOKENS, Request, messages_of, prompt_of
+from asking import CHAT_TEMPLATE, ENGINE_MARK, TOKENS, Request, messages_of, prompt_of
 from tiny_models import make_model
 
 DEFAULTS: dict[str, Any] = {
@@ -130,8 +130,10 @@ def run_step(llm: Any, family: str, step: dict[str, Any]) -> dict[str, Any]:
 def run_engine(models: Path, plan: dict[str, Any]) -> dict[str, Any]:
     """Start one engine and take its steps until one fails."""
     from vllm import LLM
+    from vllm_gaudi.extension.runtime import clear_config
 
-    os.environ.update(plan.get("environ", {}))
+    print(ENGINE_MARK + plan["name"], file=sys.stderr, flush=True)
+    os.environ.update(plan["environ"])
     folder = make_model(plan["family"], models / plan["family"])
     start = time.perf_counter()
     llm = LLM(str(folder), **{**DEFAULTS, **plan["options"]})
@@ -143,8 +145,10 @@ def run_engine(models: Path, plan: dict[str, Any]) -> dict[str, Any]:
     llm.llm_engine.engine_core.shutdown()
     del llm
     gc.collect()
-    for name in plan.get("environ", {}):
-        os.environ.pop(name, None)
+    for name in plan["environ"]:
+        del os.environ[name]
+    # vllm-gaudi keeps the first model's configuration for the life of a process.
+    clear_config()
     return found
 
 

@@ -1,7 +1,8 @@
 """A release tree that runs: a copy of vllm_gaudi, adapted where it must be, and the dist-info that a bare tree lacks.
 
-vllm-gaudi's v0.30.0 tag may be out of reach; main of 2026-08-21 stands in for it. RULES say what changes so that it
-imports and serves under vLLM 0.30.0, and how often each must match; one that does not is an error.
+vllm-gaudi's v0.30.0 tag may be out of reach; main of 2026-08-21 stands in for it. VLLM_030 says what changes so that it
+imports and serves under vLLM 0.30.0, FLOAT32 what lets any release compute in float32, and each rule how often it must
+match; one that does not is an error. The functions that the fixes replace keep their text, but for the one name.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def blank_statements(word: str, times: int) -> Rule:
     return rule
 
 
-RULES: dict[str, list[Rule]] = {
+# The platform turns float32 into bfloat16, in which every other batch and every chunk gives other bits.
+FLOAT32: dict[str, list[Rule]] = {
+    "vllm_gaudi/platform.py": [replace(r"\(torch\.float16, torch\.float32\)", "(torch.float16,)", 1)],
+}
+VLLM_030: dict[str, list[Rule]] = {
     RUNNER: [replace(rf"\b{OLD_GROUPING}\b", GROUPING, 4), replace(r"\.shared_by\b", ".layers", 15)],
     "vllm_gaudi/v1/kv_offload/worker/cpu_hpu.py": [replace(r"\.shared_by\b", ".layers", 1)],
     "vllm_gaudi/models/__init__.py": [blank_statements("hunyuan_v1", 4)],
@@ -98,11 +103,11 @@ def prepare(root: Path, vllm_version: str, folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(root / "vllm_gaudi", folder / "vllm_gaudi", ignore=ignored)
     shutil.copy(root / "setup.py", folder)
-    if needs_rules(root, vllm_version):
-        for name, rules in RULES.items():
-            text = (folder / name).read_text("utf-8")
-            for rule in rules:
-                text = rule(text)
-            (folder / name).write_text(text, "utf-8")
+    rules = {**FLOAT32, **(VLLM_030 if needs_rules(root, vllm_version) else {})}
+    for name, changes in rules.items():
+        text = (folder / name).read_text("utf-8")
+        for change in changes:
+            text = change(text)
+        (folder / name).write_text(text, "utf-8")
     _write_dist_info(folder, vllm_version)
     return folder

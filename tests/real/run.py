@@ -77,7 +77,10 @@ def reference_answers(setup: Setup) -> dict[tuple[str, str], Any]:
         report = json.loads(report_file.read_text("utf-8"))
     else:
         report = run_plan(setup, "reference", "stock", "one", engines)
-    assert all("error" not in step for engine in report["engines"] for step in engine["steps"]), "the reference died"
+    errors = [step["error"] for engine in report["engines"] for step in engine["steps"] if "error" in step]
+    if errors:
+        report_file.unlink()
+        raise RuntimeError(f"the reference died: {errors}")
     return verdicts.answers_by_request(engines, report)
 
 

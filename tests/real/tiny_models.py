@@ -143,6 +143,9 @@ def _randomise(family: str, model: Any, std: float) -> None:
         weights.normal_(0, std)
         if "norm" in name and name.endswith("weight"):
             weights.add_(3 if family == "gemma3" and "language_model" in name else 1)
+        # Without sharp attention, many images average out to one and the same token.
+        if family == "qwen3vl" and ("q_norm" in name or "k_norm" in name):
+            weights.mul_(2)
         # Gemma's embeddings are tied to its output: unless its layers outweigh them, an answer repeats one token.
         if family == "gemma3" and "embed_tokens" in name:
             weights.mul_(0.4)

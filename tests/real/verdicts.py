@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from asking import key_of
+from asking import ENGINE_MARK, key_of
 
 TOLERANCE = (
     1e-3  # of a log-probability: float32 in another batch differs by some 1e-5, an exchanged picture by 0.1 and more
 )
 DEVMEM, COMPILE = "PT_DEVMEM Allocation failed", "synStatus 26"
 COVERED = r"Expected multimodal embeddings.*NoneType|'NoneType' object has no attribute"
-PROCESS_LINE = re.compile(r"(?:\((\w+) pid=\d+\) )?.*gaudi-shadow \S+ \(hook by (\w+)\)")
+# vLLM puts the process before each line but the front end's; an installed copy's plugin tells the route as well.
+PATCHED_LINE = re.compile(r"(?:\((\w+) pid=\d+\) )?.*gaudi-shadow: \S+ patched by overlay")
+PLUGIN_LINE = re.compile(r"(?:\((\w+) pid=\d+\) )?.*gaudi-shadow \S+ \(hook by (\w+)\)")
 
 Answers = dict[str, dict[str, Any]]
 
@@ -78,12 +80,16 @@ def rows(
         for step, result in zip(engine["steps"], got["steps"], strict=False):
             due = deaths.get((engine["name"], step["name"]))
             if "error" in result:
-                yield _death(run, engine["name"], result, due, report.get("log", ""))
+                yield _death(run, engine["name"], result, due, _log_of(report["log"], engine["name"]))
                 break
             wanted = [reference[engine["family"], key_of(request)] for request in step["requests"]]
             text, is_right = compare(result["answers"], wanted)
             text = f"{text} ({_seen(result)})"
             yield Row(run, engine["name"], step["name"], text, is_right and due is None)
+
+
+def _log_of(log: str, engine: str) -> str:
+    return log.rpartition(f"{ENGINE_MARK}{engine}\n")[2].partition(ENGINE_MARK)[0]
 
 
 def _death(run: str, engine: str, result: dict[str, Any], due: str | None, log: str) -> Row:
@@ -107,5 +113,10 @@ def sensitivity(wanted: list[dict[str, Any]], base: dict[str, Any]) -> tuple[str
 
 def reporters(log: str) -> list[str]:
     """The processes that said in the log what the hook does in them: "front end", "EngineCore", "Worker"."""
-    found = [PROCESS_LINE.match(line) for line in log.splitlines()]
-    return sorted({f"{match[1] or 'front end'} (hook by {match[2]})" for match in found if match})
+    patched, told = set(), {}
+    for line in log.splitlines():
+        if match := PATCHED_LINE.match(line):
+            patched.add(match[1] or "front end")
+        if match := PLUGIN_LINE.match(line):
+            told[match[1] or "front end"] = match[2]
+    return [f"{name} (hook by {told[name]})" if name in told else name for name in sorted({*patched, *told})]

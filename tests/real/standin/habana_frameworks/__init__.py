@@ -67,6 +67,7 @@ def autoload() -> None:
     hpu.is_available.return_value, hpu.device_count.return_value = True, 1
     hpu.mem_get_info.return_value = (2 << 30, 4 << 30)
     hpu.memory_allocated.return_value = 1 << 30
+    torch.accelerator.empty_host_cache = lambda: None  # vLLM 0.30.0 calls it when an engine ends
     torch.hpu = sys.modules["torch.hpu"] = hpu
     register_backend(lambda graph, inputs, **options: graph.forward, name="hpu_backend")
     meter = card.meter_if_asked()

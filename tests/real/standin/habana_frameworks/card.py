@@ -56,6 +56,18 @@ class CardMeter(TorchDispatchMode):
     def _is_on_card(self, tensor: torch.Tensor) -> bool:
         return _has_storage(tensor) and tensor.untyped_storage()._cdata in self._sizes
 
+    def moved(self, result: Any, args: Any) -> Any:
+        """What a call that names "hpu" gives: on the card, and never the host's own memory, which may be a larger one.
+
+        Raises:
+            RuntimeError: see `put_on_card`.
+        """
+        host = {each.untyped_storage()._cdata for each in _tensors(args) if _has_storage(each)} - self._sizes.keys()
+        if isinstance(result, torch.Tensor) and _has_storage(result) and result.untyped_storage()._cdata in host:
+            result = result.detach().clone()
+        self.put_on_card(result)
+        return result
+
     def put_on_card(self, value: Any) -> None:
         """Count the tensors in `value`.
 

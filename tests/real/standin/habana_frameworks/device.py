@@ -45,6 +45,4 @@ class HpuIsCpu(TorchFunctionMode):
         elif func is torch.Tensor.masked_scatter_:
             refuse_broadcast_scatter(args[0], args[1])
         result = func(*args, **kwargs)
-        if moves and self.meter is not None:
-            self.meter.put_on_card(result)
-        return result
+        return self.meter.moved(result, args) if moves and self.meter is not None else result
