@@ -35,7 +35,7 @@ NOT_WRITTEN_YET = {
     "docs/benchmarks.md",
     "SECURITY.md",
 }
-NOT_DESCRIBED_YET = {"demo", "plan", "report"}
+NOT_DESCRIBED_YET = {"plan", "report"}
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
