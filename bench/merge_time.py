@@ -1,0 +1,95 @@
+"""Figure 2: time of the merge against the broadcast masked_scatter_ of stock, bfloat16, one thread.
+
+    python bench/merge_time.py --root TREE --python VENV/bin/python
+
+`_merge_multimodal_embeddings` of a real release, stock and as the hook patches it, is given the same bool mask, rows
+and target in turn. The stand-in's function mode is off meanwhile: what it does to index_copy_ is not ours.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from typing import Any
+
+from measuring import Figures, arguments, paired_ratio, run
+from worker import Worker, functions_of, serve
+
+ROWS_OF_AN_ITEM = 1024
+
+
+def sizes(small: bool) -> dict[str, Any]:
+    """Tokens of a step, hidden sizes, fill rates (the part of the tokens that are placeholders), pairs."""
+    if small:
+        return {"tokens": [256], "hidden": [64], "fills": [0.3, 0.9], "pairs": 3}
+    return {
+        "tokens": [2048, 4096, 8192, 16384, 32768],
+        "hidden": [2048, 3584, 5120],
+        "fills": [0.1, 0.3, 0.6, 0.9],
+        "pairs": 9,
+    }
+
+
+def measure(options: Any) -> Figures:
+    """Each size in a process of its own."""
+    size = sizes(options.small)
+    worker = Worker(options, __file__, OMP_NUM_THREADS="1")
+    rows = [
+        worker.ask("merge", tokens=tokens, hidden=hidden, fill=fill, pairs=size["pairs"])
+        for tokens in size["tokens"]
+        for hidden in size["hidden"]
+        for fill in size["fills"]
+    ]
+    worker.close()
+    worst = {str(fill): max(row["ratio"] for row in rows if row["fill"] == fill) for fill in size["fills"]}
+    return {
+        "vllm": worker.setup.vllm_version,
+        "pairs": size["pairs"],
+        "dtype": "bfloat16",
+        "bits_equal": all(row["bits_equal"] for row in rows),
+        "worst_ratio_at_fill": worst,
+        "rows": rows,
+    }
+
+
+# What follows runs in the worker.
+
+
+def merge(tokens: int, hidden: int, fill: float, pairs: int) -> dict[str, Any]:
+    """Stock and patched in turn, in CPU time; and whether they write the same bits."""
+    import torch
+
+    torch.manual_seed(0)
+    with torch._C.DisableTorchFunction():
+        mask = torch.zeros(tokens, dtype=torch.bool)
+        mask[torch.randperm(tokens)[: round(fill * tokens)]] = True
+        parts = torch.split(torch.randn(int(mask.sum()), hidden, dtype=torch.bfloat16), ROWS_OF_AN_ITEM)
+        target = torch.randn(tokens, hidden, dtype=torch.bfloat16)
+        written = {name: function(target.clone(), parts, mask) for name, function in FUNCTIONS.items()}
+        bits_equal = torch.equal(*(each.view(torch.int16) for each in written.values()))
+        del written
+        seconds: dict[str, list[float]] = {name: [] for name in FUNCTIONS}
+        for number in range(pairs):
+            for name in sorted(FUNCTIONS, reverse=bool(number % 2)):
+                start = time.process_time()
+                FUNCTIONS[name](target, parts, mask)
+                seconds[name].append(time.process_time() - start)
+    return {
+        "tokens": tokens,
+        "hidden": hidden,
+        "fill": fill,
+        "stock_ms": statistics.median(seconds["stock"]) * 1e3,
+        "patched_ms": statistics.median(seconds["patched"]) * 1e3,
+        "ratio": paired_ratio(seconds["patched"], seconds["stock"]),
+        "bits_equal": bits_equal,
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--worker"]:
+        sys.exit(run("merge_time", arguments(__doc__, real=True).parse_args(), measure))
+    import vllm_gaudi.models.utils as utils_module
+
+    FUNCTIONS = functions_of(utils_module._merge_multimodal_embeddings, utils_module)
+    sys.exit(serve({"merge": merge}))
