@@ -13,8 +13,10 @@ def line_ends(target: Target, dice: random.Random) -> bytes:
 
 
 def mixed_line_ends(target: Target, dice: random.Random) -> bytes:
-    """Line ends of all three kinds."""
-    return "".join(line + dice.choice(("\n", "\r\n", "\r")) for line in target.lines).encode()
+    """Line ends of all three kinds; none merges with that of an empty line behind it."""
+    following = [*target.lines[1:], ""]
+    ends = [dice.choice(("\n", "\r\n", "\r") if line else ("\n", "\r\n")) for line in following]
+    return "".join(line + end for line, end in zip(target.lines, ends, strict=True)).encode()
 
 
 def byte_order_mark(target: Target, dice: random.Random) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from functools import cache, lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -26,23 +27,31 @@ class OverlayFunction(NamedTuple):
     block: list[str]
 
 
-def _read(relative: str) -> str:
-    with open(os.path.join(PACKAGE, relative), encoding="utf-8") as file:
-        return file.read()
+# Ours have a few kilobytes; a damaged file must not fill the memory of every process.
+_LARGEST = 1_000_000
+_RELEASE = re.compile(r"v\d+(\.\d+)*(rc\d+|\.post\d+)?\Z", re.ASCII)
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise ValueError(f"more than {_LARGEST:,} characters")
+    return text
 
 
 @lru_cache(maxsize=1)
 def _manifest_texts() -> dict[str, str]:
     folder = os.path.join(PACKAGE, PACKAGE_FILES)
     try:
-        releases = [name for name in os.listdir(folder) if name.startswith("v")]
+        releases = [name for name in os.listdir(folder) if _RELEASE.match(name)]
     except OSError as error:
         raise BrokenManifest(f"{PACKAGE_FILES}: {error.strerror or error}") from error
     texts = {}
     for release in releases:
         try:
-            texts[release] = _read(manifest_file(release))
-        except (OSError, UnicodeDecodeError) as error:
+            texts[release] = _read(os.path.join(PACKAGE, manifest_file(release)))
+        except (OSError, ValueError) as error:
             texts[release] = ""
             _unreadable[release] = f"{manifest_file(release)}: {error}"
     return texts
@@ -94,11 +103,13 @@ def overlay_function(overlay: Overlay, module: str, qualname: str) -> OverlayFun
     Raises:
         BrokenOverlay: the file is missing, does not compile, or does not define the function once.
     """
-    candidates = [os.path.join(PACKAGE, relative) for relative in overlay.files_for(module)]
-    path = next((candidate for candidate in candidates if os.path.exists(candidate)), candidates[0])
+    relatives = overlay.files_for(module)
+    candidates = [os.path.join(PACKAGE, relative) for relative in relatives]
+    path = next(filter(os.path.lexists, candidates), None)
+    if path is None:
+        raise BrokenOverlay(f"{PACKAGE} has no {' and no '.join(relatives)}")
     try:
-        with open(path, encoding="utf-8") as file:
-            source = file.read()
+        source = _read(path)
         code = find_code(compile(source, path, "exec", dont_inherit=True), qualname)
         block = function_block(plain_lines(source), code.co_firstlineno)
     except (OSError, SyntaxError, ValueError, CannotGraft, UnreadableBlock) as error:

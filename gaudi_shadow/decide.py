@@ -137,12 +137,12 @@ def _grafted(decision: Decision, overlay: Overlay, stock: StockModule) -> Decisi
         if not functions:
             return decision
         assert stock.code is not None
+        code = graft(stock.code, functions)
         for qualname, function in functions.items():
             unknown = ", ".join(unknown_globals(stock.code, function))
             if unknown:
                 reason = f"{qualname} is as it was, but the module no longer defines {unknown}, which ours reads"
                 return with_state(decision, DRIFTED, reason, ASK)
-        code = graft(stock.code, functions)
     except (catalog.BrokenOverlay, CannotGraft, SyntaxError) as error:
         return with_state(decision, NOT_APPLIED, str(error), REINSTALL)
     return decision._replace(code=code, functions=tuple(functions.items()))

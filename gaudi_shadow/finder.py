@@ -36,9 +36,10 @@ class ShadowFinder:
             return None
         try:
             from gaudi_shadow.specs import find_patched_spec
+
+            return find_patched_spec(name, path, target)
         except Exception as error:  # the package was removed or half upgraded below a running process
             return stay_out(name, error)
-        return find_patched_spec(name, path, target)
 
 
 _said: "set[str]" = set()

@@ -42,7 +42,10 @@ def release_at(root: str, read: Callable[[str], bytes]) -> Release:
         root: the folder or zip file that holds the package.
         read: the stock loader's `get_data`; it reads from zip files too.
     """
-    version = _version_beside(root) or _version_elsewhere(root)
+    try:
+        version = _version_beside(root) or _version_elsewhere(root)
+    except Exception:  # another distribution's metadata or somebody's finder is broken, and the version is but a hint
+        version = None
     if version:
         return Release(version, "metadata", root)
     try:
@@ -100,7 +103,7 @@ def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
     names = list(releases)
     try:
         from packaging.version import InvalidVersion, Version
-    except ImportError:
+    except Exception:  # missing or damaged
         return sorted(names, reverse=True)
     newest_first = sorted(names, key=lambda name: Version(name.removeprefix("v")), reverse=True)
     try:

@@ -61,7 +61,10 @@ def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType 
         return None
     wrapped: dict[str, int] = _asked.__dict__.setdefault("wrapped", {})
     before = wrapped.get(name, 0)
-    spec = find_stock_spec(name, path, target)
+    try:
+        spec = find_stock_spec(name, path, target)
+    except Exception:  # Python asks that finder again itself, and shows its error
+        return None
     if spec is None or wrapped.get(name, 0) != before:
         return spec
     if not hasattr(spec.loader, "exec_module"):
