@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ def diagnosis() -> str:
     """The function that docs/activation.md tells people to run in a worker."""
     page = (CHECKOUT / "docs" / "activation.md").read_text("utf-8")
     (block,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def hook_route" in each]
-    return str(block)
+    return textwrap.dedent(block)
 
 
 @contextmanager

@@ -43,10 +43,10 @@ def test_a_cleared_environment_with_pythonpath_in_it_is_active(marker: Path) -> 
 
 def test_the_systemd_drop_in_gives_a_service_the_hook(marker: Path, tmp_path: Path) -> None:
     (line,) = [line for line in DROP_IN.read_text("utf-8").splitlines() if line.startswith("Environment=PYTHONPATH=")]
-    value = line.removeprefix("Environment=PYTHONPATH=")
-    assert value.endswith("/gaudi_shadow/inject")
-    (tmp_path / "at").symlink_to(target_folder())
-    clean = ("env", "-i", "PATH=/usr/bin:/bin", f"PYTHONPATH={tmp_path}/at/gaudi_shadow/inject")
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt" / "gaudi-shadow").symlink_to(target_folder())
+    value = line.removeprefix("Environment=PYTHONPATH=").replace("/opt/", f"{tmp_path}/opt/")
+    clean = ("env", "-i", "PATH=/usr/bin:/bin", f"PYTHONPATH={value}")
     assert is_active(run(*clean, bare_venv().python, marker).stdout)
 
 

@@ -1,44 +1,38 @@
-"""A read-only root file system, a user without rights, no home, no temporary folder: what containers run with."""
+"""A read-only root file system, and a user without rights or a home: what containers run with."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-from activation.interpreters import supported
-from activation.places import bare_venv, checkout, make_venv, new_folder, piped_venv, run, run_any, target_folder
+from activation.confinement import (
+    READ_ONLY,
+    as_user,
+    let_others_read,
+    need_namespaces,
+    need_other_users,
+    venv_for_everyone,
+)
+from activation.places import bare_venv, checkout, new_folder, piped_venv, run, target_folder
 from conftest import clean_environment
 
-# The shell is there so that setpriv's own rights are gone when the Python is looked up.
-AS_NOBODY = (
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--no-new-privs",
-    "sh",
-    "-c",
-    'exec "$0" "$@"',
-)
 ROUTES = {
-    "pip": lambda: (piped_venv().python, None),
-    "checkout": lambda: (bare_venv().python, checkout()),
-    "inject": lambda: (bare_venv().python, target_folder() / "gaudi_shadow" / "inject"),
+    "pip": (piped_venv, None),
+    "checkout": (bare_venv, checkout),
+    "inject": (bare_venv, target_folder),
 }
-WRITES = "import os\ntry:\n    open({!r}, 'w')\nexcept OSError as error:\n    print(error.strerror)\n"
+TRIES_TO_WRITE = "try:\n    open({!r}, 'w')\nexcept OSError as error:\n    print(error.strerror)\n"
+IMPORTS = "import shadow_marker\nshadow_marker.main([])\n"
 
 
-def needs_namespaces() -> None:
-    if os.getuid() != 0 or run_any("unshare", "-m", "true").returncode != 0:
-        pytest.skip("needs root and a kernel that lets it make a mount namespace (unshare -m)")
-
-
-def environment(path: Path | None) -> dict[str, str]:
-    return clean_environment(HOME="/nonexistent", **({"PYTHONPATH": str(path)} if path else {}))
+def environment(folder: Path | None) -> dict[str, str]:
+    if folder is None:
+        return clean_environment(HOME="/nonexistent")
+    inject = folder / "gaudi_shadow" / "inject"
+    entry = inject if (inject / "sitecustomize.py").exists() else folder
+    return clean_environment(HOME="/nonexistent", PYTHONPATH=str(entry))
 
 
 def check(stdout: str, refusal: str) -> None:
@@ -50,49 +44,27 @@ def check(stdout: str, refusal: str) -> None:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_on_a_root_file_system_that_is_read_only(route: str) -> None:
-    """Every mount is read-only, /tmp with it; the compiled files are not there yet and cannot be written."""
-    needs_namespaces()
-    python, path = ROUTES[route]()
-    for folder in (python.parent.parent, *([path] if path else [])):
-        for cache in folder.rglob("__pycache__"):
+    """Nothing is writable, /tmp neither, and the compiled files are not there yet."""
+    need_namespaces()
+    venv, folder = ROUTES[route][0](), ROUTES[route][1] and ROUTES[route][1]()
+    for place in filter(None, (venv.folder, folder)):
+        for cache in place.rglob("__pycache__"):
             shutil.rmtree(cache, ignore_errors=True)
-    program = WRITES.format(str(new_folder() / "file")) + "import shadow_marker\nshadow_marker.main([])\n"
-    read_only = "for each in $(awk '{print $2}' /proc/mounts); do mount -o remount,bind,ro $each 2>/dev/null; done"
-    command = f'mount --bind / / ; {read_only}; cd /; exec "$0" -c "$1"'
-    done = run("unshare", "-m", "sh", "-c", command, python, program, env=environment(path))
+    program = TRIES_TO_WRITE.format(str(new_folder() / "file")) + IMPORTS
+    command = f'{READ_ONLY}; cd /; exec "$0" -c "$1"'
+    done = run("unshare", "-m", "sh", "-c", command, venv.python, program, env=environment(folder))
     assert done.stderr == ""
     check(done.stdout, "Read-only file system")
 
 
-@functools.cache
-def python_for_everyone() -> Path:
-    """A supported Python that a user without rights may run."""
-    asked = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
-    for version, python in supported().items():
-        done = run_any(*AS_NOBODY, python, "-c", asked, env=environment(None), cwd=Path("/"))
-        if (done.returncode, done.stdout.strip()) == (0, version):
-            return python
-    pytest.skip("needs a Python of 3.10 or later outside of root's home, such as Debian's")
-
-
 @pytest.mark.parametrize("route", ROUTES)
 def test_as_a_user_that_may_write_nothing(route: str) -> None:
-    if os.getuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv (util-linux) to become another user")
-    _, path = ROUTES[route]()
-    venv = make_venv(new_folder() / "venv", python_for_everyone())
-    shutil.copytree(
-        (piped_venv() if path is None else bare_venv()).site_packages, venv.site_packages, dirs_exist_ok=True
-    )
-    _let_others_read(venv.folder)
-    if path is not None:
-        _let_others_read(path.parent.parent if route == "inject" else path)
-    program = WRITES.format(str(venv.folder / "file")) + "import shadow_marker\nshadow_marker.main([])\n"
-    done = run(*AS_NOBODY, venv.python, "-c", program, env=environment(path), cwd=Path("/"))
+    need_other_users()
+    filled, folder = ROUTES[route][0](), ROUTES[route][1] and ROUTES[route][1]()
+    venv = venv_for_everyone(filled)
+    if folder is not None:
+        let_others_read(folder)
+    program = TRIES_TO_WRITE.format(str(venv.folder / "file")) + IMPORTS
+    done = run(*as_user(65534), venv.python, "-c", program, env=environment(folder), cwd=Path("/"))
     assert done.stderr == ""
     check(done.stdout, "Permission denied")
-
-
-def _let_others_read(folder: Path) -> None:
-    run("chmod", "-R", "a+rX", folder)
-    folder.parent.chmod(0o755)

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 from activation.places import (
     bare_venv,
+    change_function,
     checkout,
     copy_package,
     new_folder,
@@ -133,10 +134,7 @@ def test_too_late_stops_a_strict_engine() -> None:
 def drifted() -> Path:
     """A site-packages whose merge has changed."""
     tree = write_stack(new_folder() / "tree")
-    path = tree / "vllm_gaudi" / "models" / "utils.py"
-    text = path.read_text("utf-8")
-    assert text.count("len(multimodal_embeddings) == 0") == 1
-    path.write_text(text.replace("len(multimodal_embeddings) == 0", "not len(multimodal_embeddings)"), "utf-8")
+    change_function(tree / "vllm_gaudi" / "models" / "utils.py", "_merge_multimodal_embeddings")
     return tree
 
 
