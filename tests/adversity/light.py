@@ -8,14 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from conftest import CHECKOUT, RUNNER, UTILS, Workshop, make_workshop, run_python
 
 if str(CHECKOUT / "bench") not in sys.path:
     sys.path.insert(0, str(CHECKOUT / "bench"))
 
-from drift_target import Target  # noqa: E402
+from drift_target import Target
 
 RELEASE = "v0.30.0"
 TARGETS = (UTILS, RUNNER)
@@ -38,9 +37,28 @@ for module in {TARGETS!r}:
         said[module] = "imported"
     except Exception as error:
         said[module] = type(error).__name__ + ": " + str(error)
-status = sys.modules["gaudi_shadow"].status() if "gaudi_shadow.finder" in sys.modules else None
+status = None
+if "gaudi_shadow.finder" in sys.modules:
+    with contextlib.suppress(Exception):  # of a damaged package
+        status = sys.modules["gaudi_shadow"].status()
 answer = {{"imports": said, "files": {{m: file_of(m, q) for m, q in {FUNCTIONS!r}.items()}}, "status": status}}
 print(json.dumps(answer))
+"""
+
+
+THEN_STRICT = f"""
+import os
+os.environ["VLLM_GAUDI_SHADOW_STRICT"] = "1"
+strict = {{}}
+for module in {TARGETS!r}:
+    sys.modules.pop(module, None)
+    try:
+        importlib.import_module(module)
+        strict[module] = "imported"
+    except Exception as error:
+        strict[module] = type(error).__name__ + ": " + str(error)
+print(json.dumps(strict))
+sys.exit(7)
 """
 
 
@@ -92,13 +110,15 @@ class Answer:
         imports: module -> "imported", or what its import raised.
         files: module -> the file that its target function's code names.
         status: what `gaudi_shadow.status()` gave, or None where the hook was not there.
+        strict: as imports, for a second import under VLLM_GAUDI_SHADOW_STRICT; empty where that was not asked for.
     """
 
-    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
-        assert done.returncode == 0, done.stderr
+    def __init__(self, done: subprocess.CompletedProcess[str], exit_code: int = 0) -> None:
+        assert done.returncode == exit_code, done.stderr
         self.done = done
-        answer: dict[str, Any] = json.loads(done.stdout)
-        self.imports, self.files, self.status = answer["imports"], answer["files"], answer["status"]
+        printed = [json.loads(line) for line in done.stdout.splitlines()]
+        self.imports, self.files, self.status = (printed[0][part] for part in ("imports", "files", "status"))
+        self.strict: dict[str, str] = printed[1] if len(printed) > 1 else {}
 
     @property
     def lines(self) -> list[str]:
@@ -120,3 +140,8 @@ class Answer:
 def ask(env: Mapping[str, str], *flags: str, python: str | Path | None = None, cwd: Path | None = None) -> Answer:
     """Import both targets in a new interpreter."""
     return Answer(run_python(*flags, "-c", ASK, env=env, python=python, cwd=cwd))
+
+
+def ask_strict_too(env: Mapping[str, str]) -> Answer:
+    """The same, then again under VLLM_GAUDI_SHADOW_STRICT, in a program that exits with 7."""
+    return Answer(run_python("-c", ASK + THEN_STRICT, env=env), exit_code=7)
