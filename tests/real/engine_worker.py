@@ -111,7 +111,8 @@ def card_peak(reset: bool = False) -> int | None:
         return None
     if reset:
         card.meter.peak = card.meter.live
-    return card.meter.peak
+    peak: int = card.meter.peak
+    return peak
 
 
 def run_step(llm: Any, family: str, step: dict[str, Any]) -> dict[str, Any]:

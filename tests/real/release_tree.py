@@ -58,9 +58,11 @@ def blank_statements(word: str, times: int) -> Rule:
     return rule
 
 
-# The platform turns float32 into bfloat16, in which every other batch and every chunk gives other bits.
+# The platform turns float32 into bfloat16, in which another batch or chunk gives other tokens; and the runner names a
+# float32 cache by a word that vLLM does not know.
 FLOAT32: dict[str, list[Rule]] = {
     "vllm_gaudi/platform.py": [replace(r"\(torch\.float16, torch\.float32\)", "(torch.float16,)", 1)],
+    RUNNER: [replace('torch.float32: "float32"', 'torch.float32: "auto"', 1)],
 }
 VLLM_030: dict[str, list[Rule]] = {
     RUNNER: [replace(rf"\b{OLD_GROUPING}\b", GROUPING, 4), replace(r"\.shared_by\b", ".layers", 15)],
@@ -103,11 +105,11 @@ def prepare(root: Path, vllm_version: str, folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(root / "vllm_gaudi", folder / "vllm_gaudi", ignore=ignored)
     shutil.copy(root / "setup.py", folder)
-    rules = {**FLOAT32, **(VLLM_030 if needs_rules(root, vllm_version) else {})}
-    for name, changes in rules.items():
-        text = (folder / name).read_text("utf-8")
-        for change in changes:
-            text = change(text)
-        (folder / name).write_text(text, "utf-8")
+    for rules in [FLOAT32, *([VLLM_030] if needs_rules(root, vllm_version) else [])]:
+        for name, changes in rules.items():
+            text = (folder / name).read_text("utf-8")
+            for change in changes:
+                text = change(text)
+            (folder / name).write_text(text, "utf-8")
     _write_dist_info(folder, vllm_version)
     return folder

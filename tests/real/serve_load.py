@@ -65,9 +65,10 @@ def _command(setup: Setup, route: str, family: str, port: int) -> list[str]:
 def _server(setup: Setup, stage: str, route: str, family: str) -> Iterator[tuple[int, str, float]]:
     """A running server: its process id (and group), its URL, and the seconds until it answered."""
     port = _free_port()
-    variables = {"HPU_STANDIN_SCATTER_LIMIT": str(scenarios.SCATTER_LIMIT)}
+    variables = {}
     if family in scenarios.FLAT_MASK:
         variables["VLLM_PROMPT_BS_BUCKET_MAX"] = "4"
+        variables["HPU_STANDIN_SCATTER_LIMIT"] = str(scenarios.SCATTER_LIMIT[family])
     else:
         variables["HPU_STANDIN_CARD_BYTES"] = str(scenarios.CARD_BYTES)
     if route != "stock":
