@@ -39,7 +39,7 @@ def test_sixty_four_interpreters_at_once(light: Workshop) -> None:
         assert {module: entry["state"] for module, entry in answer["status"]["modules"].items()} == dict.fromkeys(
             TARGETS, "patched"
         )
-    rest = [path for path in light.hook.rglob("*.pyc.*")]
+    rest = list(light.hook.rglob("*.pyc.*"))
     assert rest == [], "half written files"
 
 
