@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Collection
 from typing import Any, BinaryIO, cast
 
@@ -31,10 +32,14 @@ def findings(root: str | None = None, texts: Collection[str] = ()) -> dict[str, 
         texts: the targets whose stock and patched text is wanted.
 
     Raises:
-        UsageError: `root` does not exist.
+        UsageError: `root` does not exist, or is the package itself.
     """
     if root is not None and not os.path.exists(root):
         raise UsageError(f"--root {root}: there is no such folder")
+    if root is not None and os.path.isfile(root) and not zipfile.is_zipfile(root):
+        raise UsageError(f"--root {root}: neither a folder nor a zip file")
+    if root is not None and os.path.isfile(os.path.join(root, "models", "utils.py")):
+        raise UsageError(f"--root {root}: this is the package; name the folder that holds it, {os.path.dirname(root)}")
     answer, printed, ended = _ask({"root": root and os.path.abspath(root), "texts": list(texts)})
     found: dict[str, Any] = json.loads(answer) if answer else {"fault": f"it {ended} before it answered"}
     if "fault" in found:

@@ -49,14 +49,24 @@ def _why_not() -> tuple[str, str]:
     file = getattr(sys.modules.get("sitecustomize"), "__file__", None)
     theirs = _place_on_path(os.path.dirname(file)) if file else None
     if ours is None or theirs is None:
+        reason = "neither a gaudi_shadow.pth in its site-packages nor our sitecustomize.py on PYTHONPATH installs it"
+        if _is_plugin():
+            reason += "; only vLLM's own processes get it, as a plugin, and say so in their log"
         return (
-            "neither a gaudi_shadow.pth in its site-packages nor our sitecustomize.py on PYTHONPATH installs it",
-            f"'pip install gaudi-shadow' for {sys.executable}, or put {folder} first in PYTHONPATH, "
+            reason,
+            f"install gaudi-shadow with pip for {sys.executable}, or put {folder} first in PYTHONPATH, "
             "as 'gaudi-shadow run -- COMMAND' does",
         )
     if theirs < ours:
         return f"{file} comes before our sitecustomize.py and does not run it", f"put {folder} first in PYTHONPATH"
     return f"the sitecustomize.py in {folder} ran, but its finder is not on sys.meta_path", "find out what removed it"
+
+
+def _is_plugin() -> bool:
+    """Whether vLLM would find our plugin: the distribution's metadata is on sys.path."""
+    from importlib.metadata import entry_points
+
+    return any(point.value.startswith("gaudi_shadow.") for point in entry_points(group="vllm.general_plugins"))
 
 
 def _place_on_path(folder: str) -> int | None:

@@ -14,11 +14,11 @@ from gaudi_shadow.decide import ASK, REINSTALL, decide
 from gaudi_shadow.execution import CannotHandOver, is_in_place, load_imports, put_back, runner
 from gaudi_shadow.finder import is_strict, stay_out
 from gaudi_shadow.graft import find_code
-from gaudi_shadow.messages import logger, warn_once
+from gaudi_shadow.messages import logger, one_line, warn_once
 from gaudi_shadow.outcome import NOT_APPLIED, Decision, applied_line, failure_line, with_state
 from gaudi_shadow.record import WrongValue
 from gaudi_shadow.stock import StockModule
-from gaudi_shadow.switches import disabled_fixes, unknown_names_line
+from gaudi_shadow.switches import disabled_fixes, settings_lines
 from gaudi_shadow.vllm_environ import register_names
 
 
@@ -110,9 +110,8 @@ class ShadowLoader:
 
     def _settled(self) -> Decision:
         """What is to be done, noted, and said where it is a refusal."""
-        unknown = unknown_names_line(record.fix_names())
-        if unknown:
-            warn_once(unknown)
+        for line in settings_lines(record.fix_names()):
+            warn_once(line)
         decision = record.configured(self._decided())
         if decision.code is None:
             _report_failures(decision)
@@ -181,7 +180,7 @@ def _report_failures(decision: Decision) -> None:
     record.note(decision, "stock")
     if not decision.failures:
         return
-    line = failure_line(decision)
+    line = one_line(failure_line(decision))
     if is_strict():
         raise ImportError(f"gaudi-shadow: VLLM_GAUDI_SHADOW_STRICT is set, and {line}", name=decision.module)
     warn_once(line)

@@ -39,5 +39,5 @@ def composed(modules: Collection[str], root: str | None) -> tuple[dict[str, dict
         concerned = [entry for entry in found["fixes"] if entry["module"] in (module, "?")]
         code = max(code, exit_code(concerned))
         why = "; ".join(f"{entry['fix']} {entry['state']}: {entry['reason']}" for entry in concerned)
-        print(f"gaudi-shadow: {module} is not patched: {why}", file=sys.stderr)
+        print(f"gaudi-shadow: {module} is not patched: {why}; 'gaudi-shadow check' tells what to do", file=sys.stderr)
     return found["texts"], code

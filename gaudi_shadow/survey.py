@@ -11,15 +11,15 @@ from gaudi_shadow import catalog, locate, record
 from gaudi_shadow.composing import patched_text
 from gaudi_shadow.decide import ASK, REINSTALL, decide
 from gaudi_shadow.entries import all_refused, entries, refused
-from gaudi_shadow.finder import TARGETS
+from gaudi_shadow.finder import TARGETS, is_strict
 from gaudi_shadow.hook_state import HookState, hook_state
 from gaudi_shadow.loader import with_parts_loaded
 from gaudi_shadow.manifest import BrokenManifest
-from gaudi_shadow.outcome import DRIFTED, NOT_APPLIED, Decision, with_state
+from gaudi_shadow.outcome import DRIFTED, FAILURES, NOT_APPLIED, Decision, with_state
 from gaudi_shadow.release import Release, release_at
 from gaudi_shadow.startup import installed_finder
 from gaudi_shadow.stock import StockModule
-from gaudi_shadow.switches import disabled_fixes, unknown_names_line
+from gaudi_shadow.switches import disabled_fixes, settings_lines
 
 PACKAGE = "vllm_gaudi"
 NEWER = "look for a newer gaudi-shadow; 'gaudi-shadow report' prints what a bug report needs"
@@ -68,7 +68,7 @@ def survey(root: str | None, texts: Collection[str] = ()) -> dict[str, Any]:
         "fixes": fixes or all_refused(sorted(TARGETS), "; ".join(broken), REINSTALL),
         "known": record.fix_names(),
         "broken": broken,
-        "notes": [*broken, *_about_disabled()],
+        "notes": [*broken, *_about_settings(fixes, hook)],
         "texts": composed,
     }
 
@@ -90,7 +90,7 @@ def _place(name: str, found: str) -> Place:
     try:
         spec = locate.find_target(name)
     except locate.NotFound as error:
-        return Place(None, DRIFTED, f"{error} in {found}", ASK)
+        return Place(None, DRIFTED, f"{error} in {found}", f"reinstall vllm-gaudi; if that is all there is, {NEWER}")
     finder = installed_finder()
     if finder is not None and name in finder.too_late:
         return Place(spec, reason=record.TOO_LATE, todo="import vllm_gaudi later than the hook")
@@ -132,8 +132,8 @@ def _in_a_new_process(decision: Decision, place: Place, hook: HookState) -> Deci
     try:
         return record.configured(decision)
     except ValueError as error:
-        reason = f"its import fails: {str(error).removeprefix('gaudi-shadow: ')}"
-        return with_state(decision, NOT_APPLIED, reason, "")
+        reason, _, todo = str(error).removeprefix("gaudi-shadow: ").partition("; ")
+        return with_state(decision, NOT_APPLIED, f"the module's import fails, and so does the engine: {reason}", todo)
 
 
 def _entries(decision: Decision) -> list[dict[str, str]]:
@@ -154,7 +154,13 @@ def _broken_manifests() -> list[str]:
     return broken
 
 
-def _about_disabled() -> list[str]:
+def _about_settings(fixes: list[dict[str, str]], hook: HookState) -> list[str]:
     known = record.fix_names()
-    line = unknown_names_line(known) if known else None
-    return [line] if line else []
+    lines = settings_lines(known) if known else []
+    failing = sorted({entry["module"] for entry in fixes if entry["state"] in FAILURES})
+    if failing and hook.active and is_strict():
+        lines.append(
+            f"VLLM_GAUDI_SHADOW_STRICT is set: the import of {' and of '.join(failing)} fails, and so does the engine; "
+            "unset it to run stock"
+        )
+    return lines

@@ -67,7 +67,7 @@ def test_without_a_hook_it_tells_the_two_ways_to_activate(workshop: Workshop) ->
     assert not report["hook"]["active"]
     merge = fixes_in(report)[MERGE]
     assert merge["reason"] == "the hook is not active in a new interpreter"
-    assert "pip install gaudi-shadow" in merge["todo"]
+    assert "install gaudi-shadow with pip" in merge["todo"]
     assert f"put {workshop.hook} first in PYTHONPATH" in merge["todo"]
 
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from gaudi_shadow.commands import UsageError
 from gaudi_shadow.demo import showing
 from gaudi_shadow.fixes.mm_encoder_budget import VARIABLE
 
@@ -18,17 +19,20 @@ HELP = "show the faults and the fixes on this machine, stock and patched side by
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    parser.add_argument(
+    release = parser.add_mutually_exclusive_group()
+    release.add_argument(
         "--root", type=Path, metavar="DIR", help="a release: its site-packages or source tree (else the installed one)"
     )
-    parser.add_argument("--standin", action="store_true", help="use the stand-in release even if a real one is there")
+    release.add_argument("--standin", action="store_true", help="use the stand-in release even if a real one is there")
     parser.add_argument("--json", action="store_true", help="print what both interpreters found as JSON")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run it. Returns 0 when stock showed the faults and the patched interpreter did not, else 1."""
+    if args.root and not args.root.is_dir():
+        raise UsageError(f"--root {args.root}: there is no such folder")
     if importlib.util.find_spec("torch") is None:
-        print("gaudi-shadow demo: needs torch: pip install 'gaudi-shadow[demo]'", file=sys.stderr)
+        print("gaudi-shadow demo: needs torch: install it, or gaudi-shadow with its extra [demo]", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory(prefix="gaudi-shadow-demo-") as name:
         stage, stock, patched, notes = _play(args, Path(name))
@@ -72,7 +76,9 @@ def _print_heading(stage: showing.Stage, notes: list[str], patched: dict[str, An
         print(f"note: {note}")
     version = (patched["status"] or {}).get("release")
     print(f"release: {stage.name}; its version reads {version}; {patched['file']}")
-    print(f"patched: by PYTHONPATH={stage.hook}, {VARIABLE}={showing.BUDGET}\n")
+    print(
+        f"patched: by PYTHONPATH={stage.hook}, {VARIABLE}={showing.BUDGET}; switches set here are left out\n"
+    )
 
 
 def _print_table(rows: list[tuple[str, list[str], list[str]]], gone: bool) -> None:

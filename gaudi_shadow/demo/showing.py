@@ -70,7 +70,8 @@ def run_scenario(stage: Stage, folder: Path, *, patched: bool) -> dict[str, Any]
     path = os.pathsep.join([*map(str, entries), *([before] if before else [])])
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop(VARIABLE, None)
-    environment.pop("VLLM_GAUDI_SHADOW_DISABLE", None)
+    for name in [name for name in environment if name.startswith("VLLM_GAUDI_SHADOW")]:
+        del environment[name]
     environment["VLLM_GAUDI_SHADOW"] = "1" if patched else "0"
     if path:
         environment["PYTHONPATH"] = path
