@@ -24,7 +24,7 @@ from gaudi_shadow.release import by_closeness, release_at
 from gaudi_shadow.stock import StockFunction, StockModule
 
 REINSTALL = "reinstall gaudi-shadow"
-ASK = "run 'gaudi-shadow check', then look for a newer gaudi-shadow"
+ASK = "run 'gaudi-shadow check', look for a newer gaudi-shadow, or file what 'gaudi-shadow report' prints"
 SEE_RELEASES = "'gaudi-shadow releases' lists the releases that are patched"
 RECOMPILE = "remove the stale .pyc files beside it, or reinstall vllm-gaudi"
 

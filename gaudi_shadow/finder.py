@@ -47,7 +47,8 @@ _said: "set[str]" = set()
 
 def stay_out(name: str, error: Exception, effect: str = "stays stock") -> None:
     """Say once in a process what becomes of a target because a part of ours is damaged. It needs no other part."""
-    text = f"{name} {effect}: gaudi-shadow is damaged ({type(error).__name__}: {error}); reinstall gaudi-shadow"
+    why = " ".join(f"{type(error).__name__}: {error}".split())
+    text = f"{name} {effect}: gaudi-shadow is damaged ({why}); reinstall gaudi-shadow"
     if is_strict():
         raise ImportError(text, name=name) from error
     if text not in _said and sys.stderr is not None:

@@ -9,9 +9,14 @@ import sys
 _said: set[str] = set()
 
 
+def one_line(text: str) -> str:
+    """The text on one line, and without what a terminal would obey: file names and error texts are not ours."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in " ".join(text.split()))
+
+
 def warn_once(text: str) -> None:
     """Write one line to stderr, once in a process. Never raises: stderr may be closed, or None under a service."""
-    line = "gaudi-shadow: " + " ".join(text.split())
+    line = "gaudi-shadow: " + one_line(text)
     if line in _said:
         return
     _said.add(line)
