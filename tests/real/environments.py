@@ -35,6 +35,11 @@ class Setup:
     tree: Path
     work: Path
 
+    @property
+    def strips_covered_data(self) -> bool:
+        """Whether this vLLM strips the data of features that the prefix cache covers: from 0.30.0 on, as far as seen."""
+        return not self.vllm_version.startswith("0.26.")
+
     def interpreter(self, route: str) -> Path:
         """The Python for a route; the first call for "wheel" builds the wheel and makes its venv."""
         return self.python if route != "wheel" else _wheel_venv(self) / "bin" / "python"

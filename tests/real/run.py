@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import scenarios
+import serve_load
 import verdicts
 from asking import key_of
 from environments import HERE, Missing, Setup, find
@@ -84,11 +85,11 @@ def reference_answers(setup: Setup) -> dict[tuple[str, str], Any]:
     return verdicts.answers_by_request(engines, report)
 
 
-def deaths(vllm_version: str) -> dict[tuple[str, str], str]:
+def deaths(setup: Setup) -> dict[tuple[str, str], str]:
     """Which steps must kill stock, and by what."""
     due = {("small card", "many"): verdicts.DEVMEM}
     due |= {(f"batching {family}", "pairs at once"): verdicts.COMPILE for family in scenarios.FLAT_MASK}
-    if not vllm_version.startswith("0.26."):
+    if setup.strips_covered_data:
         due["covered", "second visit"] = verdicts.COVERED
     return due
 
@@ -110,7 +111,7 @@ def stage_rows(setup: Setup, stage: str, reference: dict[tuple[str, str], Any]) 
     engines = scenarios.stock() if route == "stock" else scenarios.patched()
     run = f"{route}, {PROCESSES[processes]}"
     report = run_plan(setup, stage, route, processes, engines)
-    due = deaths(setup.vllm_version) if route == "stock" else {}
+    due = deaths(setup) if route == "stock" else {}
     yield from verdicts.rows(run, engines, report, reference, due)
     if route != "stock":
         yield hook_row(run, report, processes)
@@ -128,9 +129,7 @@ def all_rows(setup: Setup, stages: Iterable[str], minutes: float) -> Iterator[Ro
     reference = reference_answers(setup)
     yield reference_row(reference)
     for stage in stages:
-        if stage.startswith("serve"):
-            import serve_load
-
+        if stage in serve_load.SERVERS:
             yield from serve_load.rows(setup, stage, reference, minutes)
         else:
             yield from stage_rows(setup, stage, reference)
@@ -138,8 +137,7 @@ def all_rows(setup: Setup, stages: Iterable[str], minutes: float) -> Iterator[Ro
 
 def main() -> int:
     """The command."""
-    serving = ["serve-stock-llava", "serve-qwen3vl", "serve-llava"]
-    known = [*STAGES, *serving]
+    known = [*STAGES, *serve_load.SERVERS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=os.environ.get("GAUDI_FIXES_ROOT"), help="or GAUDI_FIXES_ROOT")
     parser.add_argument("--python", default=os.environ.get("GAUDI_REAL_PYTHON"), help="or GAUDI_REAL_PYTHON")

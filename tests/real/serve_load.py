@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
-import statistics
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import scenarios
@@ -21,16 +19,17 @@ import verdicts
 from asking import CHAT_TEMPLATE, key_of
 from engine_worker import DEFAULTS
 from environments import HERE, Setup
+from resident_memory import Memory, growth
 from verdicts import Row
 
+# The second has a card without limit: it is the yardstick for memory, where it lives.
 SERVERS = {
     "serve-stock-llava": ("stock", "llava"),
+    "serve-stock-qwen3vl": ("stock", "qwen3vl"),
     "serve-qwen3vl": ("PYTHONPATH", "qwen3vl"),
     "serve-llava": ("wheel", "llava"),
 }
 START_TIMEOUT = 600
-SAMPLE_SECONDS = 2.0
-GROWTH_ALLOWED = 0.02  # of the memory, from the second third of the time to the last
 
 
 def _free_port() -> int:
@@ -69,7 +68,7 @@ def _server(setup: Setup, stage: str, route: str, family: str) -> Iterator[tuple
     if family in scenarios.FLAT_MASK:
         variables["VLLM_PROMPT_BS_BUCKET_MAX"] = "4"
         variables["HPU_STANDIN_SCATTER_LIMIT"] = str(scenarios.SCATTER_LIMIT[family])
-    else:
+    elif route != "stock":
         variables["HPU_STANDIN_CARD_BYTES"] = str(scenarios.CARD_BYTES)
     if route != "stock":
         variables["VLLM_HPU_MM_ENCODER_MAX_PATCHES"] = str(scenarios.BUDGET)
@@ -107,55 +106,6 @@ def _is_up(port: int) -> bool:
         return False
 
 
-class Memory:
-    """Samples the resident memory of a process group: process name -> [(seconds, MiB), ...]."""
-
-    def __init__(self, group: int) -> None:
-        self.group = group
-        self.samples: dict[str, list[tuple[float, float]]] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Memory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        start = time.monotonic()
-        while not self._over.wait(SAMPLE_SECONDS):
-            for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-                with contextlib.suppress(OSError):
-                    if os.getpgid(pid) == self.group:
-                        self._add(pid, time.monotonic() - start)
-
-    def _add(self, pid: int, seconds: float) -> None:
-        lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
-        about = dict(line.split(":", 1) for line in lines if ":" in line)
-        if "VmRSS" in about:
-            name = f"{about['Name'].strip()} {pid}"
-            self.samples.setdefault(name, []).append((seconds, int(about["VmRSS"].split()[0]) / 1024))
-
-
-def _memory_row(run: str, stage: str, samples: dict[str, list[tuple[float, float]]]) -> Row:
-    texts, is_flat = [], True
-    for name, points in samples.items():
-        third = len(points) // 3
-        middle, last = points[third : 2 * third], points[2 * third :]
-        if not middle or points[-1][1] < 100:  # helpers such as the resource tracker
-            continue
-        late = middle + last
-        slope = statistics.linear_regression([s for s, _ in late], [mib for _, mib in late]).slope * 60
-        before, after = (statistics.median(mib for _, mib in part) for part in (middle, last))
-        is_flat = is_flat and after <= before * (1 + GROWTH_ALLOWED)
-        peak = max(mib for _, mib in points)
-        texts.append(f"{name}: {before:.0f} then {after:.0f} MiB (most {peak:.0f}), {slope:+.1f} MiB a minute")
-    return Row(run, stage, "memory", "; ".join(texts), is_flat and bool(texts))
-
-
 def _load(setup: Setup, stage: str, url: str, minutes: float) -> dict[str, Any]:
     plan_file = setup.work / f"{stage}.plan.json"
     plan = {"url": url, "requests": scenarios.LOAD, "minutes": minutes, "at_once": 8, "hang_up_every": 3}
@@ -171,25 +121,50 @@ def _load(setup: Setup, stage: str, url: str, minutes: float) -> dict[str, Any]:
     return found
 
 
+def _aborted(url: str) -> int | None:
+    """How many requests the server has counted as aborted; None where it no longer answers."""
+    try:
+        with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=30) as page:
+            lines = page.read().decode().splitlines()
+    except OSError:
+        return None
+    return sum(int(float(line.split()[-1])) for line in lines if 'finished_reason="abort"' in line)
+
+
+def _due(setup: Setup, route: str, family: str) -> str | None:
+    """What must kill the server: stock's batches of a flat mask, and images that come back where vLLM strips them."""
+    if route != "stock":
+        return None
+    if family in scenarios.FLAT_MASK:
+        return verdicts.COMPILE
+    return verdicts.COVERED if setup.strips_covered_data else None
+
+
 def rows(setup: Setup, stage: str, reference: dict[tuple[str, str], Any], minutes: float) -> Iterator[Row]:
     """Serve, ask, measure."""
     route, family = SERVERS[stage]
     run = f"{route}, vllm serve"
     with _server(setup, stage, route, family) as (group, url, up_after), Memory(group) as memory:
         found = _load(setup, stage, url, minutes)
+        aborted = _aborted(url)
     (setup.work / f"{stage}.json").write_text(json.dumps({**found, "memory": memory.samples}), "utf-8")
     log = (setup.work / f"{stage}.log").read_text("utf-8", "replace")
     wanted = [reference[family + "chat", key_of(scenarios.LOAD[number])] for number, _ in found["answers"]]
-    text, is_right = verdicts.compare([answer for _, answer in found["answers"]], wanted)
-    text = f"up after {up_after:.0f} s; {found['rounds']} rounds, {found['hung_up']} hung up; {text}"
+    compared, is_right = verdicts.compare([answer for _, answer in found["answers"]], wanted)
+    text = f"up after {up_after:.0f} s; {found['rounds']} rounds, {found['hung_up']} clients hung up, "
+    text += f"{aborted if aborted is not None else '?'} requests aborted; {compared}"
     errors = found["errors"]
     if errors:
         text += f"; {len(errors)} errors, such as {errors[0]}"
-    if route == "stock":
-        is_dead = bool(errors) and verdicts.COMPILE in log
-        yield Row(run, stage, "under load", text + (f" [{verdicts.COMPILE} in the log]" if is_dead else ""), is_dead)
+    due = _due(setup, route, family)
+    if due is not None:
+        cause = re.search(f".*({due}).*", log)
+        is_dead = bool(errors) and cause is not None
+        yield Row(run, stage, "under load", text + (f" [in the log: {cause[1]}]" if cause else ""), is_dead)
         return
     yield Row(run, stage, "under load", text, is_right and not errors)
-    yield _memory_row(run, stage, memory.samples)
+    yield Row(run, stage, "memory", *growth(memory.samples))
+    if route == "stock":
+        return
     told = verdicts.reporters(log)
     yield Row(run, stage, "who reports the hook", ", ".join(told), len(told) >= 2)
