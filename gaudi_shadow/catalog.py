@@ -40,6 +40,11 @@ def _read(path: str) -> str:
     return text
 
 
+def _why(error: Exception) -> str:
+    """What is wrong with a file, without its name: that is said already."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 @lru_cache(maxsize=1)
 def _manifest_texts() -> dict[str, str]:
     folder = os.path.join(PACKAGE, PACKAGE_FILES)
@@ -53,7 +58,7 @@ def _manifest_texts() -> dict[str, str]:
             texts[release] = _read(os.path.join(PACKAGE, manifest_file(release)))
         except (OSError, ValueError) as error:
             texts[release] = ""
-            _unreadable[release] = f"{manifest_file(release)}: {error}"
+            _unreadable[release] = f"{manifest_file(release)}: {_why(error)}"
     return texts
 
 
@@ -113,5 +118,5 @@ def overlay_function(overlay: Overlay, module: str, qualname: str) -> OverlayFun
         code = find_code(compile(source, path, "exec", dont_inherit=True), qualname)
         block = function_block(plain_lines(source), code.co_firstlineno)
     except (OSError, SyntaxError, ValueError, CannotGraft, UnreadableBlock) as error:
-        raise BrokenOverlay(f"{path}: {error}") from error
+        raise BrokenOverlay(f"{path}: {_why(error)}") from error
     return OverlayFunction(code, block)

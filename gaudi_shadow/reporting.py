@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -26,11 +26,26 @@ def bug_report(report: dict[str, Any]) -> str:
     Args:
         report: what `checking.make_report` gives.
     """
-    return "\n".join(["```text", *map(without_paths, _lines(report)), "```"])
+    folders = _known_folders(report)
+    return "\n".join(["```text", *(without_paths(line, folders) for line in _lines(report)), "```"])
 
 
-def without_paths(text: str) -> str:
-    """The text with each absolute path cut down to what begins with a package of ours or of vllm-gaudi."""
+def _known_folders(report: dict[str, Any]) -> list[str]:
+    """The folders that texts are likely to name, the longest first: with spaces in them no pattern knows their end."""
+    release = report["release"]
+    found = {os.path.dirname(catalog.PACKAGE), sys.prefix, sys.base_prefix, os.path.expanduser("~"), os.getcwd()}
+    found |= {release["root"]} if release else set()
+    return sorted((folder for folder in found if len(folder) > 1), key=len, reverse=True)
+
+
+def without_paths(text: str, folders: Iterable[str] = ()) -> str:
+    """The text with each absolute path cut down to what begins with a package of ours or of vllm-gaudi.
+
+    Args:
+        folders: paths that are cut off wherever they stand.
+    """
+    for folder in folders:
+        text = text.replace(folder, "...")
     return _PATH.sub(lambda match: _tail(match[0]), text)
 
 
