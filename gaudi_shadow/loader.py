@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -157,7 +158,8 @@ class ShadowLoader:
             _report_failures(with_state(decision, NOT_APPLIED, reason, ASK))
             return
         record.note(decision, "patched")
-        logger().info("gaudi-shadow: %s", applied_line(decision))
+        with contextlib.suppress(Exception):  # a handler of the user's may fail
+            logger().info("gaudi-shadow: %s", applied_line(decision))
 
     def _undo(self, decision: Decision) -> None:
         stock = self.stock.get_code(self.spec.name)

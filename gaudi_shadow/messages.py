@@ -21,7 +21,10 @@ def warn_once(text: str) -> None:
         return
     _said.add(line)
     with contextlib.suppress(Exception):
-        sys.stderr.write(line + "\n")
+        try:
+            sys.stderr.write(line + "\n")
+        except UnicodeEncodeError:
+            sys.stderr.write(ascii(line)[1:-1] + "\n")
         sys.stderr.flush()
 
 
