@@ -37,7 +37,7 @@ class Setup:
 
     @property
     def strips_covered_data(self) -> bool:
-        """Whether this vLLM strips the data of features that the prefix cache covers: from 0.30.0 on, as far as seen."""
+        """Whether this vLLM strips the data of features that the prefix cache covers, as 0.30.0 does."""
         return not self.vllm_version.startswith("0.26.")
 
     def interpreter(self, route: str) -> Path:

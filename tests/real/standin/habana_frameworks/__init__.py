@@ -19,6 +19,13 @@ PACKAGES = {"torch", "core", "hpu", "utils", "internal", "distributed", "experim
 PACKAGES |= {"normalization", "bridge_config", "graphs"}
 
 
+class ForgetfulMock(mock.MagicMock):
+    """A MagicMock that keeps no list of its calls: in a server that list grows for ever."""
+
+    def _increment_mock_call(self, *args: Any, **kwargs: Any) -> None:
+        """What unittest.mock calls to note a call."""
+
+
 class StandInModule(ModuleType):
     """Any module below habana_frameworks: what `plain_kernels` writes out, its sub-packages, and mocks for the rest."""
 
@@ -33,7 +40,7 @@ class StandInModule(ModuleType):
         full_name = f"{self.__name__}.{name}"
         if name in PACKAGES:
             return importlib.import_module(full_name)
-        made = mock.MagicMock(name=full_name)
+        made = ForgetfulMock(name=full_name)
         setattr(self, name, made)
         return made
 
@@ -63,7 +70,7 @@ def autoload() -> None:
 
     from habana_frameworks import card, device
 
-    hpu = mock.MagicMock(name="torch.hpu")
+    hpu = ForgetfulMock(name="torch.hpu")
     hpu.is_available.return_value, hpu.device_count.return_value = True, 1
     hpu.mem_get_info.return_value = (2 << 30, 4 << 30)
     hpu.memory_allocated.return_value = 1 << 30
