@@ -135,6 +135,14 @@ def test_before_ours_one_that_does_not_is_the_end_of_the_pythonpath_route_alone(
     assert Start(piped_venv().python, tmp_path, first, checkout()).is_active()
 
 
+def test_a_relative_entry_survives_a_change_of_folder(tmp_path: Path) -> None:
+    (tmp_path / "über uns").symlink_to(checkout())
+    env = clean_environment(PYTHONPATH="über uns", PYTHONDONTWRITEBYTECODE="1")
+    program = "import os; os.chdir('/'); import shadow_marker; shadow_marker.main([])"
+    done = run(bare_venv().python, "-c", program, env=env, cwd=tmp_path)
+    assert json.loads(done.stdout)["patched"] == [True, True] and done.stderr == ""
+
+
 def test_a_package_and_a_zip_file_are_found_too(tmp_path: Path) -> None:
     package = write_sitecustomize(tmp_path / "package", "package")
     (package / "sitecustomize").mkdir()
