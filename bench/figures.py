@@ -77,7 +77,7 @@ def merge_time(result: dict[str, Any]) -> str:
     tokens = sorted({row["tokens"] for row in rows})
     across = Axis(f"tokens of a step (hidden size {middle:,}, bfloat16)", [(n, f"{n:,}") for n in tokens], log=True)
     most = max(row["ratio"] for row in rows)
-    step = 0.05 if most < 0.35 else 0.5
+    step = next(each for each in (0.05, 0.1, 0.5) if most / each <= 7 or each == 0.5)
     up = Axis("time over stock's", [(step * n, f"{step * n:.2f}") for n in range(int(most / step) + 2)])
     if len(tokens) == 1:
         return bars("Time of the merge", _note(result), up, [Bar(each.name, each.points[0][1], "") for each in drawn])
@@ -122,7 +122,7 @@ def throughput(result: dict[str, Any]) -> str:
     ratios = {name: row["cpu_ratio"] for name, row in result["rows"].items()}
     rows = [Bar(names[name], ratio, f"{ratio:.3f}", 5 if name == "stock" else 0) for name, ratio in ratios.items()]
     axis = Axis("requests per second of CPU, over stock's", [(n / 5, f"{n / 5:.1f}") for n in range(7)])
-    return bars("Throughput of the real engine on a CPU", _note(result), axis, rows, [(1.0, "stock")])
+    return bars("Throughput of the real engine on a CPU", _note(result), axis, rows)
 
 
 DRAWN: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from measuring import RESULTS
 from tables import TABLES
@@ -32,7 +33,9 @@ def filled(page: str, results: Path) -> str:
         parts = re.split(rf"(?s)(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", page)
         if len(parts) != 2:
             raise ValueError(f"the page has {len(parts) - 1} places for {name}")
-        page = f"{parts[0]}{make(json.loads(path.read_text('utf-8')))}\n{parts[1]}"
+        made = make(json.loads(path.read_text("utf-8"))).split("\n")
+        wrapped = [line if line.startswith("|") else fill(line, 120, break_on_hyphens=False) for line in made]
+        page = "\n".join([parts[0] + wrapped[0], *wrapped[1:], parts[1]])
     return page
 
 

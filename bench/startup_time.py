@@ -58,15 +58,16 @@ class Route:
 
 def routes(folder: Path) -> dict[str, Route]:
     """Each route, in Pythons made for it."""
-    from activation.places import make_venv, run, wheel
+    from activation.places import build_wheel, make_venv, run
     from conftest import CHECKOUT
 
     bare, piped, control = (make_venv(folder / name) for name in ("bare", "piped", "control"))
     for venv in (bare, piped, control):
         (venv.site_packages / "packaging").mkdir()  # the wheel's only dependency, which no start imports
-    piped.pip("install", "--no-deps", wheel())
+    wheel = build_wheel(folder / "wheel")
+    piped.pip("install", "--no-deps", wheel)
     (control.site_packages / "control.pth").write_text("import os\n", "utf-8")
-    bare.pip("install", "--no-deps", "--target", folder / "target", wheel())
+    bare.pip("install", "--no-deps", "--target", folder / "target", wheel)
     inject = str(folder / "target" / "gaudi_shadow" / "inject")
     command = (piped.folder / "bin" / "gaudi-shadow", "run", "--", piped.python, "-c", ASK_RUN)
     return {

@@ -70,9 +70,9 @@ def _document(height: float, title: str, note: str, parts: Iterable[str]) -> str
     )
 
 
-def bars(title: str, note: str, axis: Axis, rows: Sequence[Bar], marks: Sequence[tuple[float, str]] = ()) -> str:
-    """Horizontal bars from the axis' first tick on; `marks` are upright dashed lines with words at their top."""
-    left, right, top, step = 230, WIDTH - 130, 74, 27
+def bars(title: str, note: str, axis: Axis, rows: Sequence[Bar]) -> str:
+    """Horizontal bars from the axis' first tick on."""
+    left, right, top, step = 230, WIDTH - 130, 56, 27
     bottom = top + step * len(rows) + 4
     scale = axis.scale(left, right)
     parts = []
@@ -85,9 +85,6 @@ def bars(title: str, note: str, axis: Axis, rows: Sequence[Bar], marks: Sequence
         parts.append(_text(left - 8, y + 15, row.name, "end"))
         parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{step - 7}" fill="{colour}"/>')
         parts.append(_text(left + length + 6, y + 15, row.words))
-    for value, words in marks:
-        parts.append(_line(scale(value), top - 8, scale(value), bottom, INK).replace("/>", ' stroke-dasharray="5 4"/>'))
-        parts.append(_text(scale(value), top - 13, words, "middle", 12))
     parts.append(_text((left + right) / 2, bottom + 40, axis.title, "middle"))
     return _document(bottom + 88, title, note, parts)
 

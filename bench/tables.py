@@ -60,9 +60,11 @@ def merge_time(result: Result) -> str:
     body = []
     for tokens, hidden in sizes:
         last = found[tokens, hidden, fills[-1]]
-        ratios = (f"{found[tokens, hidden, fill]['ratio']:.3f}" for fill in fills)
+        rows = [found[tokens, hidden, fill] for fill in fills]
+        ratios = [f"{row[name]:.3f}" for name in ("ratio", "ratio_with_items") for row in rows]
         body.append((f"{tokens:,}", f"{hidden:,}", *ratios, f"{last['stock_ms']:.2f}", f"{last['patched_ms']:.2f}"))
-    head = ("tokens", "hidden", *(f"fill {fill}" for fill in fills), f"stock, ms at {fills[-1]}", "patched")
+    head = ("tokens", "hidden", *(f"fill {fill}" for fill in fills), *(f"items, {fill}" for fill in fills))
+    head += (f"stock, ms at {fills[-1]}", "patched")
     worst = result["worst_ratio_at_fill"]
     equal = "equal in every case" if result["bits_equal"] else "**NOT equal**"
     goals = [f"at fill {fill} {_goal(worst[fill], most)}" for fill, most in (("0.9", 0.25), ("0.3", 0.15))]

@@ -33,13 +33,13 @@ def run_bench(name: str, results: Path, *options: str | Path) -> dict:
 def assert_drawn(name: str, results: Path, tmp_path: Path) -> None:
     """The picture and the table can be made of the result."""
     page = tmp_path / "page.md"
-    page.write_text(f"before\n<!-- {name} -->\nold\n<!-- /{name} -->\nafter\n", "utf-8")
+    page.write_text(f"before\n<!-- {name} -->\nwhat stood here\n<!-- /{name} -->\nafter\n", "utf-8")
     for script, options in (("figures", ("--pictures", tmp_path)), ("page", ("--page", page))):
         subprocess.run([sys.executable, BENCH / f"{script}.py", "--results", results, *options], check=True)
     picture = (tmp_path / f"{name.replace('_', '-')}.svg").read_text("utf-8")
     assert picture.startswith("<svg ") and "nan" not in picture
     text = page.read_text("utf-8")
-    assert "old" not in text and re.fullmatch(r"(?s)before\n<!-- .*\| --- \|.*-->\nafter\n", text)
+    assert "what stood here" not in text and re.fullmatch(r"(?s)before\n<!-- .*\| --- \|.*-->\nafter\n", text)
 
 
 def the_same_fields(found: object, kept: object, where: str) -> None:
