@@ -3,7 +3,8 @@
     python bench/drift_fuzz.py [--root DIR] [--count N] [--seed S] [--module NAME]
 
 DIR is a release's site-packages or source tree; without it the stand-in releases are mutated. Each mutant is imported
-without us and with us (see drift_oracle.py). It needs neither torch nor vLLM: permissive_imports.py stands for both.
+without us, with us, and with us under strict (see drift_oracle.py). It needs neither torch nor vLLM:
+permissive_imports.py stands for both.
 Exit code 0 when nothing is wrong, 1 else.
 """
 
@@ -27,7 +28,7 @@ from drift_text_mutations import TEXT
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MUTATIONS: list[Mutation] = [*TEXT, *FILES, *STRUCTURE]
-FAULTS = ("misapplied", "half patched", "crashed", "missed", "noise")
+FAULTS = ("misapplied", "half patched", "crashed", "not refused", "missed", "noise")
 
 
 def use_package(hook: Path) -> None:

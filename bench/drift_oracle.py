@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import os
 import signal
 import sys
 import tokenize
@@ -46,7 +47,8 @@ class Verdict:
     """What came of a mutant.
 
     Attributes:
-        faults: what is wrong, each beginning with "misapplied", "half patched", "crashed", "missed" or "noise".
+        faults: what is wrong, each beginning with "misapplied", "half patched", "crashed", "not refused", "missed" or
+            "noise".
         applied: whether gaudi_shadow says that a fix is in the module.
         importable: whether the mutant is a module that stock Python can import.
     """
@@ -80,7 +82,7 @@ class Oracle:
         self.known = _without_lines(_reach(unchanged.module, target.qualname).__code__)
 
     def judge(self, mutant: Mutant) -> Verdict:
-        """Import a mutant without us and with us, and compare."""
+        """Import a mutant without us, with us, and with us under strict; compare."""
         self._write(mutant.data)
         stock, ours = self._import(hooked=False), self._import(hooked=True)
         claimed = importlib.import_module("gaudi_shadow").status()["modules"][self.target.module]
@@ -89,6 +91,10 @@ class Oracle:
         states = {fix["state"] for fix in claimed["fixes"].values()}
         if claimed["state"] == "stock" and "applied" in states:
             faults.append("misapplied: the module is stock and a fix says applied")
+        strict = self._import(hooked=True, strict=True)
+        refused = isinstance(strict.error, ImportError) and strict.error.name == self.target.module
+        if stock.error is None and refused is applied:
+            faults.append(f"not refused: strict gives {strict.error!r}, and it is {claimed['state']}")
         return Verdict(faults, applied, stock.error is None)
 
     def knows_it(self) -> bool:
@@ -140,12 +146,13 @@ class Oracle:
             (folder / "__init__.py").touch()
         self.file.write_bytes(data)
 
-    def _import(self, *, hooked: bool) -> Run:
+    def _import(self, *, hooked: bool, strict: bool = False) -> Run:
         run, name = Run(), self.target.module
         sys.modules.pop(name, None)
         alias_module = importlib.import_module(MERGE_ALIAS[0])
         vars(alias_module).pop(MERGE_ALIAS[1], None)
         self.finder_on(hooked)
+        os.environ["VLLM_GAUDI_SHADOW_STRICT"] = str(int(strict))
         with _said() as said, _time_limit():
             try:
                 run.module = importlib.import_module(name)

@@ -38,44 +38,37 @@ def test_no_mutant_of_a_stand_in_is_misapplied() -> None:
     assert code == 0, printed
     assert counts.pop("mutants") == 400
     assert counts.pop("applied") > 80 and counts.pop("stock") > 150 and counts.pop("not importable") > 40
-    assert counts == {"misapplied": 0, "half patched": 0, "crashed": 0, "missed": 0, "noise": 0}
+    assert counts == dict.fromkeys(("misapplied", "half patched", "crashed", "not refused", "missed", "noise"), 0)
 
 
+# What is broken on purpose: (file, text, what takes its place), and what the fuzz has to call it.
+LOADER, DECIDE = "loader.py", "decide.py"
 SABOTAGE = {
-    "no fingerprint": ("decide.py", "if function.fingerprint not in fix.fingerprints:", "if False:", "misapplied"),
-    "no look at what is in place": ("loader.py", "        if replaced:\n", "        if False:\n", "misapplied"),
+    "no fingerprint": ([(DECIDE, "if function.fingerprint not in fix.fingerprints:", "if False:")], "misapplied"),
+    "no look at what is in place": ([(LOADER, "        if replaced:\n", "        if False:\n")], "misapplied"),
     "no undoing": (
-        "loader.py",
-        "            self._undo(decision)\n            reason",
-        "            reason",
+        [(LOADER, "            self._undo(decision)\n            reason", "            reason")],
         "half patched",
     ),
     "an error of ours gets through": (
-        "loader.py",
-        "return record.internal_fault(self.spec, error)",
-        "raise",
+        [
+            (DECIDE, "    version = release_at", "    assert 0\n    version = release_at"),
+            (LOADER, "return record.internal_fault(self.spec, error)", "raise"),
+            (LOADER, "            return stay_out(self.spec.name, error, effect)", "            raise"),
+        ],
         "crashed",
     ),
-    "comments count": ("fingerprint.py", "comment_columns[token.start[0]] = token.start[1]", "pass", "missed"),
-    "a refusal in several lines": ("messages.py", '" ".join(text.split())', 'text.replace(" stays", "\\n")', "noise"),
+    "strict means nothing": ([("finder.py", "strip().lower() in ON_WORDS", "strip().lower() in ()")], "not refused"),
+    "comments count": ([("fingerprint.py", "comment_columns[token.start[0]] = token.start[1]", "pass")], "missed"),
+    "a refusal in several lines": ([("messages.py", "+ one_line(text)", "+ text.replace(' stays', chr(10))")], "noise"),
 }
 
 
 @pytest.mark.parametrize("name", SABOTAGE)
 def test_the_fuzz_sees_what_would_be_wrong(checkout: Path, name: str) -> None:
-    file, old, new, seen = SABOTAGE[name]
-    change(checkout / "gaudi_shadow" / file, old, new)
-    if name == "an error of ours gets through":
-        change(
-            checkout / "gaudi_shadow" / "loader.py",
-            "            return stay_out(self.spec.name, error)",
-            "            raise",
-        )
-        change(
-            checkout / "gaudi_shadow" / "decide.py",
-            "    version = release_at",
-            "    assert 0\n    version = release_at",
-        )
+    changes, seen = SABOTAGE[name]
+    for file, old, new in changes:
+        change(checkout / "gaudi_shadow" / file, old, new)
     code, counts, printed = fuzz(checkout, "--count", "160")
     assert code == 1, printed
     assert counts[seen] > 0, printed
