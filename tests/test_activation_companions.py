@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from activation.places import Venv, checkout, path_of, piped_on, run, venv_from_index
+from activation.places import Venv, path_of, run
+from activation.shared import checkout, piped_on, venv_from_index
 from conftest import RUNNER, UTILS, clean_environment
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,8 @@ import json
 import multiprocessing
 from pathlib import Path
 
-from activation.places import piped_venv, run
+from activation.places import run
+from activation.shared import piped_venv
 from conftest import RUNNER
 
 PROGRAM = f"""

@@ -9,18 +9,8 @@ from pathlib import Path
 
 import pytest
 from activation.interpreters import interpreters, supported
-from activation.places import (
-    bare_venv,
-    checkout,
-    install_wheel,
-    make_venv,
-    new_folder,
-    piped_venv,
-    run,
-    run_any,
-    target_folder,
-    write_stack,
-)
+from activation.places import make_venv, new_folder, run, run_any, write_stack
+from activation.shared import bare_venv, checkout, install_wheel, piped_venv, target_folder
 from conftest import clean_environment
 
 STARTUP_MODULES = {"gaudi_shadow", "gaudi_shadow.startup", "gaudi_shadow.finder"}

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from activation.places import Venv, new_folder, path_of, piped_on, run, target_folder, venv_from_index
+from activation.places import Venv, new_folder, path_of, run
+from activation.shared import piped_on, target_folder, venv_from_index
 from conftest import CHECKOUT, clean_environment
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from activation.places import MARKER, bare_venv, checkout, path_of, piped_venv, run, run_any, target_folder
+from activation.places import MARKER, path_of, run, run_any
+from activation.shared import bare_venv, checkout, piped_venv, target_folder
 from conftest import UTILS, clean_environment
 
 NOTE = "import os\nwith open(os.environ['LOG'], 'a') as log:\n    log.write({name!r} + '\\n')\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from activation.measure_table import measure
-from activation.places import MARKER, bare_venv, new_folder, path_of, piped_venv, run, target_folder
+from activation.places import MARKER, new_folder, path_of, run
+from activation.shared import bare_venv, piped_venv, target_folder
 from conftest import CHECKOUT, clean_environment
 
 DOC = CHECKOUT / "docs" / "activation.md"

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from activation.places import bare_venv, checkout, copy_of_piped, path_of, run, write_stack
+from activation.places import path_of, run, write_stack
+from activation.shared import bare_venv, checkout, copy_of_piped
 from conftest import RUNNER, UTILS, clean_environment
 
 STATUS = "import gaudi_shadow, json; print(json.dumps(gaudi_shadow.status()))\n"

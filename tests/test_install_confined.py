@@ -15,7 +15,8 @@ from activation.confinement import (
     need_other_users,
     venv_for_everyone,
 )
-from activation.places import bare_venv, checkout, new_folder, piped_venv, run, target_folder
+from activation.places import new_folder, run
+from activation.shared import bare_venv, checkout, piped_venv, target_folder
 from conftest import clean_environment
 
 ROUTES = {

@@ -13,17 +13,8 @@ from typing import Any
 
 import pytest
 from activation.confinement import READ_ONLY, as_user, need_namespaces, need_other_users, venv_for_everyone
-from activation.places import (
-    bare_venv,
-    make_venv,
-    new_folder,
-    run,
-    run_any,
-    target_folder,
-    venv_from_index,
-    wheel,
-    write_stack,
-)
+from activation.places import make_venv, new_folder, run, run_any, write_stack
+from activation.shared import bare_venv, target_folder, venv_from_index, wheel
 from conftest import CHECKOUT, clean_environment
 
 DEPLOY = CHECKOUT / "docs" / "deploy"

@@ -8,15 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from activation.places import (
-    RELEASE,
-    Venv,
-    change_function,
-    checkout,
-    copy_of_piped,
-    path_of,
-    run,
-)
+from activation.places import RELEASE, Venv, change_function, path_of, run
+from activation.shared import checkout, copy_of_piped
 from conftest import RUNNER, UTILS, clean_environment
 
 from gaudi_shadow.demo.standin import write_release

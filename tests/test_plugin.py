@@ -6,28 +6,14 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from activation.places import (
-    bare_venv,
-    change_function,
-    checkout,
-    copy_package,
-    new_folder,
-    path_of,
-    piped_venv,
-    run,
-    run_any,
-    target_folder,
-    write_stack,
-)
+from activation.places import change_function, new_folder, path_of, run, run_any, write_stack
+from activation.shared import bare_venv, piped_venv, target_folder
 from conftest import RUNNER, UTILS, clean_environment
 
-from gaudi_shadow import vllm_environ
+from gaudi_shadow.demo.workshop import copy_package
 from gaudi_shadow.finder import ShadowFinder
-from gaudi_shadow.fixes import mm_encoder_budget
-from gaudi_shadow.switches import DISABLE
 
 BOTH = f"import {UTILS}, {RUNNER}\n"
 HEAD = """
@@ -189,51 +175,3 @@ def test_a_part_of_ours_that_is_broken_stops_no_engine(tmp_path: Path) -> None:
     said = say(REGISTER, broken)
     assert said.lines[0][0] == "WARNING" and "manifest.json" in said.lines[0][2]
     assert say(REGISTER, broken, VLLM_GAUDI_SHADOW_STRICT="1").exit_code == 1
-
-
-# vllm_environ
-
-
-def test_the_names_are_those_that_we_read() -> None:
-    assert set(vllm_environ.NAMES) == {
-        "VLLM_GAUDI_SHADOW",
-        "VLLM_GAUDI_SHADOW_STRICT",
-        DISABLE,
-        mm_encoder_budget.VARIABLE,
-    }
-
-
-def test_vllms_table_learns_our_names_and_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    envs = ModuleType("vllm.envs")
-    envs.environment_variables = {"VLLM_GAUDI_SHADOW": "taken", "VLLM_X": "x"}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm.envs", envs)
-    monkeypatch.setenv(DISABLE, "a,b")
-    vllm_environ.register_names()
-    table = envs.environment_variables
-    assert set(table) == {*vllm_environ.NAMES, "VLLM_X"}
-    assert table["VLLM_GAUDI_SHADOW"] == "taken" and table[DISABLE]() == "a,b"
-    monkeypatch.delenv(DISABLE)
-    assert table[DISABLE]() is None
-
-
-@pytest.mark.parametrize("table", [None, (), "text"])
-def test_a_vllm_without_such_a_table_is_left_alone(monkeypatch: pytest.MonkeyPatch, table: object) -> None:
-    envs = ModuleType("vllm.envs")
-    envs.environment_variables = table  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm.envs", envs)
-    vllm_environ.register_names()
-    assert envs.environment_variables is table
-
-
-def test_without_vllm_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "vllm.envs", raising=False)
-    vllm_environ.register_names()
-    assert "vllm.envs" not in sys.modules
-
-
-@pytest.mark.parametrize("variables", [{}, {DISABLE: "mm-merge-idxcopy"}], ids=["patched", "stock"])
-def test_without_the_plugin_the_loader_registers_the_names(variables: dict[str, str]) -> None:
-    program = f"import vllm.envs, json, {UTILS}; print(json.dumps(sorted(vllm.envs.environment_variables)))"
-    env = clean_environment(PYTHONPATH=str(checkout()), **variables)
-    found = json.loads(run(bare_venv().python, "-c", program, env=env).stdout)
-    assert found == sorted(vllm_environ.NAMES)

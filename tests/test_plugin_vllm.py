@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from activation.places import (
-    adopt_stand_in,
-    checkout,
-    make_venv,
-    new_folder,
-    path_of,
-    run,
-    run_any,
-    target_folder,
-    wheel,
-)
+from activation.places import adopt_stand_in, make_venv, new_folder, path_of, run, run_any
+from activation.shared import checkout, target_folder, wheel
 from conftest import UTILS, clean_environment
 
 from gaudi_shadow import vllm_environ

@@ -19,7 +19,8 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from activation.places import MARKER, bare_venv, checkout, new_folder, path_of, piped_venv, run, target_folder
+from activation.places import MARKER, new_folder, path_of, run
+from activation.shared import bare_venv, checkout, piped_venv, target_folder
 from conftest import clean_environment
 
 

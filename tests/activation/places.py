@@ -1,4 +1,4 @@
-"""Wheels, virtual environments and folders for the activation tests: made from a copy of the checkout, nothing shared.
+"""Wheels, virtual environments and folders for the activation tests: how they are made.
 
 The Pythons here have a stand-in release, a one-line `torch` and `packaging` in their site-packages, so that a target
 can be imported there without anything from a package index.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import atexit
-import functools
 import os
 import shutil
 import subprocess
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import packaging
-import pytest
 from conftest import CHECKOUT, clean_environment
 
 from gaudi_shadow.demo.standin import write_release
-from gaudi_shadow.demo.workshop import adopt, copy_package
+from gaudi_shadow.demo.workshop import adopt
 
 RELEASE = "v0.30.0"
 MARKER = Path(__file__).with_name("shadow_marker.py")
@@ -157,85 +155,6 @@ def new_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="gaudi-shadow-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder.resolve()
-
-
-@functools.cache
-def wheel() -> Path:
-    """The wheel of this checkout."""
-    return build_wheel(new_folder())
-
-
-@functools.cache
-def bare_venv() -> Venv:
-    """A venv with the stand-in release and without us; no test may change it."""
-    venv = make_venv(new_folder() / "bare")
-    write_stack(venv.site_packages)
-    return venv
-
-
-@functools.cache
-def piped_venv() -> Venv:
-    """A venv with the stand-in release and our wheel; no test may change it."""
-    venv = make_venv(new_folder() / "piped")
-    write_stack(venv.site_packages)
-    install_wheel(venv)
-    return venv
-
-
-def install_wheel(venv: Venv) -> None:
-    """Install our wheel beside a stand-in release."""
-    venv.pip("install", "--no-deps", wheel())
-    adopt_stand_in(venv.site_packages / "gaudi_shadow", venv.site_packages)
-
-
-def copy_of_piped(folder: Path) -> Venv:
-    """A venv as `piped_venv`, which the test may change."""
-    venv = make_venv(folder)
-    shutil.copytree(piped_venv().site_packages, venv.site_packages, dirs_exist_ok=True)
-    return venv
-
-
-@functools.cache
-def venv_from_index(extra: str) -> Venv:
-    """A venv as `bare_venv`, with what an extra of ours names; no test may change it."""
-    venv = make_venv(new_folder() / extra)
-    write_stack(venv.site_packages)
-    wanted = f"{wheel()}[{extra}]"
-    pip_install = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", venv.python, "install", "-q")
-    done = run_any(*pip_install, wanted, env=clean_environment(), timeout=900)
-    if done.returncode:
-        pytest.skip(f"needs a package index that has what gaudi-shadow[{extra}] names: {done.stderr.splitlines()[-1:]}")
-    venv.pip("uninstall", "-y", "gaudi-shadow")
-    return venv
-
-
-@functools.cache
-def piped_on(extra: str) -> Venv:
-    """A venv with our wheel, and with the libraries and `.pth` files of `venv_from_index`; no test may change it."""
-    base, venv = venv_from_index(extra), make_venv(new_folder() / f"{extra}-piped")
-    (venv.site_packages / "libraries.pth").write_text(f"{base.site_packages}\n", "utf-8")
-    for pth in base.site_packages.glob("*.pth"):
-        shutil.copy(pth, venv.site_packages)
-    venv.pip("install", "--no-deps", wheel())
-    adopt_stand_in(venv.site_packages / "gaudi_shadow", base.site_packages)
-    return venv
-
-
-@functools.cache
-def checkout() -> Path:
-    """A copy of the checkout that knows the stand-in; on PYTHONPATH it activates the hook. No test may change it."""
-    folder = copy_package(new_folder() / "checkout")
-    adopt_stand_in(folder / "gaudi_shadow", bare_venv().site_packages)
-    return folder
-
-
-@functools.cache
-def target_folder() -> Path:
-    """A folder that `pip install --target` has filled with our wheel; no test may change it."""
-    folder = new_folder() / "target"
-    bare_venv().pip("install", "--no-deps", "--target", folder, wheel())
-    adopt_stand_in(folder / "gaudi_shadow", bare_venv().site_packages)
-    return folder
 
 
 def path_of(*entries: str | Path) -> str:
