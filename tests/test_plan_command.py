@@ -96,6 +96,8 @@ def test_warm_up_is_advised_with_the_counts_that_the_budget_lets_through(plan_js
     )
     assert told["advice"]["warm_up"] == "VLLM_MULTIMODAL_RESOLUTIONS=1024x1024x1-5,4096x4096x1"
     assert plan_json(*QWEN3, "--video", "640x480@8")["advice"]["warm_up"] == ""
+    apart = ("--image", "1024x1024x2", "--image", "1024x1024x3", "--image", "4096x4096")
+    assert plan_json(*QWEN3, *apart)["advice"]["warm_up"] == told["advice"]["warm_up"]
 
 
 def test_the_largest_image_of_the_model_is_named(plan_json: Any) -> None:
@@ -116,6 +118,18 @@ def test_a_model_folder_gives_an_estimate_and_its_formula(plan: Any, plan_json: 
     assert "unproven on an HPU" in out
     assert "patches x 2 bytes x (1,536 of pixels + the largest of: attention 17,736, " in out
     assert "38,544 bytes" in out
+
+
+def test_many_small_images_get_a_larger_budget_that_costs_little(plan_json: Any, qwen3: Path) -> None:
+    told = plan_json("--model", qwen3, "--image", "400x300x300")
+    rows = {row["budget"]: row for row in told["budgets"]}
+    (line,) = [line for line in told["advice"]["lines"] if " peaks " in line]
+    better = rows[int(line.split()[3])]
+    lowest = rows[told["advice"]["budget"]]
+    assert better["calls"] < lowest["calls"] == 300
+    assert better["peak_bytes"] <= 1.05 * lowest["peak_bytes"]
+    assert rows[2 * better["budget"]]["peak_bytes"] > 1.05 * lowest["peak_bytes"]
+    assert not [line for line in plan_json("--model", qwen3, *SEED)["advice"]["lines"] if " peaks " in line]
 
 
 def test_how_the_tower_is_run_changes_the_estimate(plan_json: Any, qwen3: Path) -> None:

@@ -27,6 +27,11 @@ QWEN3_RULES = (16, 2, 2, 65_536, 16_777_216, False)
 QWEN3_VIDEO_RULES = (16, 2, 2, 4_096, 25_165_824, True)
 
 
+def with_vision(**values: Any) -> dict[str, Any]:
+    vision = {**QWEN3_CONFIG["vision_config"], **values}
+    return {**GOOD, "config.json": {**QWEN3_CONFIG, "vision_config": vision}}
+
+
 def rules(each: Any) -> tuple[Any, ...]:
     return tuple(vars(each).values())
 
@@ -48,9 +53,7 @@ def test_qwen2_vl_takes_its_video_limits_from_the_images_file(tmp_path: Path) ->
 
 
 def test_deepstack_of_the_last_layer_is_not_held_by_a_layer(tmp_path: Path) -> None:
-    vision = {**QWEN3_CONFIG["vision_config"], "depth": 25}  # type: ignore[dict-item]
-    folder = write_folder(tmp_path, {**GOOD, "config.json": {**QWEN3_CONFIG, "vision_config": vision}})
-    tower = read_model(folder).tower
+    tower = read_model(write_folder(tmp_path, with_vision(depth=25))).tower
     assert tower is not None
     assert (tower.deepstack, tower.deepstack_held) == (3, 2)
 
@@ -85,6 +88,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a fraction": (changed(IMAGE, size={**QWEN3_SIZE, "longest_edge": 1.5}), "longest_edge is 1.5"),
     "patches of nothing": (changed(IMAGE, patch_size=0), "patch_size is 0"),
     "patches of truth": (changed(IMAGE, patch_size=True), "patch_size is True"),
+    "a size beyond measure": (changed(IMAGE, size={**QWEN3_SIZE, "longest_edge": 10**400}), "longest_edge is 1000"),
+    "layers of words": (with_vision(deepstack_visual_indexes=["8"]), "not a list of whole numbers"),
+    "layers in one number": (with_vision(deepstack_visual_indexes=8), "not a list of whole numbers"),
     "two patch sizes": (changed(IMAGE, patch_size=14), "patch_size is 16, but the image processor's file says 14"),
     "two merge sizes": (changed(IMAGE, merge_size=3), "spatial_merge_size is 2, but the image processor's file says 3"),
     "an unknown image processor": (changed(IMAGE, image_processor_type="CLIPImageProcessor"), "'CLIPImageProcessor'"),

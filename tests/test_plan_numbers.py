@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaudi_shadow.planning.advice import most_patches_of_an_image
 from gaudi_shadow.planning.calls import advised_budget, budgets_worth_a_look, calls_under, peak_of
 from gaudi_shadow.planning.families import FAMILIES, published_rules
 from gaudi_shadow.planning.items import Asked, Item, items_of
 from gaudi_shadow.planning.memory import Setting, Tower, result_bytes, transient_bytes
-from gaudi_shadow.planning.report import most_patches_of_an_image
 from gaudi_shadow.planning.resize import Grid, RefusedError, ResizeRules, grid_of
 from gaudi_shadow.planning.units import size_text
 

@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the items, how the tower is run, and how to show the plan."""
     model = parser.add_argument_group("the model: a folder, or what it would say")
     model.add_argument("--model", type=Path, metavar="DIR", help="a local folder with config.json and processor files")
-    model.add_argument("--family", choices=FAMILIES, help="resize as these models do, with their published limits")
+    names = ", ".join(FAMILIES)
+    model.add_argument(
+        "--family", choices=FAMILIES, metavar="NAME", help=f"resize as these models do, with published limits: {names}"
+    )
     model.add_argument("--patch-size", type=_count, metavar="N", help="pixels; 14 and 16 tell the family by themselves")
     model.add_argument("--merge-size", type=_count, metavar="N", help="patches per side of one token (default: 2)")
     model.add_argument("--temporal-patch-size", type=_count, metavar="N", help="frames in one patch (default: 2)")
@@ -48,9 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     running = parser.add_argument_group("how it runs")
     running.add_argument("--budget", type=_count, metavar="N", help="show the calls under this budget, in patches")
-    running.add_argument("--dtype", choices=DTYPE_BYTES, default="bfloat16", help="of the tower (default: bfloat16)")
+    dtypes = ", ".join(DTYPE_BYTES)
+    running.add_argument(
+        "--dtype", choices=DTYPE_BYTES, default="bfloat16", metavar="NAME", help=f"of the tower: {dtypes}"
+    )
     running.add_argument("--tensor-parallel", type=_count, default=1, metavar="N", help="devices that share the tower")
-    running.add_argument("--attention", choices=("fused", "math"), default="fused", help="math: a score matrix is kept")
+    running.add_argument(
+        "--attention", choices=("fused", "math"), default="fused", metavar="KIND", help="fused, or math: keeps scores"
+    )
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write an SVG picture of the peak over the budget")
 

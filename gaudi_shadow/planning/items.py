@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gaudi_shadow.planning.resize import Grid, RefusedError, ResizeRules, grid_of
 
@@ -39,7 +39,7 @@ class Item:
     """One image or video.
 
     Attributes:
-        asked: what it was written as.
+        asked: what it was written as; one of them.
         grid: patches after resizing.
         rules: how it was resized.
     """
@@ -111,4 +111,5 @@ def items_of(asked: list[Asked], rules: Mapping[str, ResizeRules]) -> list[Item]
 def _items(asked: list[Asked], rules: Mapping[str, ResizeRules]) -> Iterator[Item]:
     for each in asked:
         own = rules[each.modality]
-        yield from [Item(each, grid_of(each.width, each.height, each.frames, own), own)] * each.count
+        one = replace(each, count=1)
+        yield from [Item(one, grid_of(each.width, each.height, each.frames, own), own)] * each.count

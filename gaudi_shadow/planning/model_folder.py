@@ -123,7 +123,7 @@ def _tower(family: Family, vision: Section, image: ResizeRules) -> Tower | None:
     else:
         hidden, output = vision.number("hidden_size", 1152), vision.number("out_hidden_size", 3584)
         intermediate = vision.number("intermediate_size", 4304)
-    layers = vision.values.get("deepstack_visual_indexes", family.deepstack_layers)
+    layers = vision.numbers("deepstack_visual_indexes", family.deepstack_layers)
     last = vision.number("depth", 27) - 1
     return Tower(
         family.tower,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gaudi_shadow.planning.resize import RefusedError
+
+MOST = 10**15
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Section:
     values: Mapping[str, Any]
 
     def number(self, name: str, default: int) -> int:
-        """A whole number above 0; the default where the file is silent.
+        """A whole number from 1 to MOST; the default where the file is silent.
 
         Raises:
             RefusedError: it is something else.
@@ -32,9 +35,22 @@ class Section:
         value = self.values.get(name)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-        raise RefusedError(f"{self.file}: {name} is {value!r}, not a whole number above 0")
+        if _is_whole(value) and 0 < value <= MOST:
+            return int(value)
+        raise RefusedError(f"{self.file}: {name} is {reprlib.repr(value)}, not a whole number above 0")
+
+    def numbers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        """Whole numbers from 0 to MOST; the default where the file is silent.
+
+        Raises:
+            RefusedError: it is something else.
+        """
+        values = self.values.get(name)
+        if values is None:
+            return default
+        if isinstance(values, list) and all(_is_whole(value) and 0 <= value <= MOST for value in values):
+            return tuple(values)
+        raise RefusedError(f"{self.file}: {name} is {reprlib.repr(values)}, not a list of whole numbers")
 
     def section(self, name: str) -> Section:
         """The JSON object of that name.
@@ -61,6 +77,10 @@ def read_section(file: Path) -> Section | None:
         return Section(file, _mapping(file, json.loads(text), "the file"))
     except (json.JSONDecodeError, RecursionError) as error:
         raise RefusedError(f"{file} is not JSON: {error}") from error
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _mapping(file: Path, value: Any, what: str) -> Mapping[str, Any]:
