@@ -2,12 +2,11 @@
 
 usage: load_client.py PLAN      PLAN is a JSON file: {"url", "requests": [...], "minutes", "at_once", "hang_up_every"}
 Each round asks `at_once` requests at the same time, taken in turn; after every `hang_up_every` rounds one more client
-closes its connection while it waits, which aborts its request. It stops at the first error.
+closes its connection at its first token, which aborts its request. It stops at the first error.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import sys
@@ -20,22 +19,22 @@ import openai
 from asking import TOKENS, messages_of
 
 
-def ask(client: openai.OpenAI, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+def ask(client: openai.OpenAI, messages: list[dict[str, Any]]) -> dict[str, Any]:
     """One answer: its tokens and their log-probabilities."""
     extra = {"ignore_eos": True, "return_token_ids": True}
     answer = client.chat.completions.create(
-        model="tiny", messages=messages, max_tokens=TOKENS, temperature=0, logprobs=True, extra_body=extra, **options
+        model="tiny", messages=messages, max_tokens=TOKENS, temperature=0, logprobs=True, extra_body=extra
     )
     (choice,) = answer.choices
     return {"tokens": choice.token_ids, "logprobs": [each.logprob for each in choice.logprobs.content]}
 
 
-def hang_up(client: openai.OpenAI, messages: list[dict[str, Any]]) -> bool:
-    """Ask, and close the connection after 50 ms; whether the answer was cut off so."""
-    with contextlib.suppress(openai.APITimeoutError):
-        ask(client, messages, timeout=0.05)
-        return False
-    return True
+def hang_up(client: openai.OpenAI, messages: list[dict[str, Any]]) -> None:
+    """Ask for 200 tokens and close the connection at the first."""
+    with client.chat.completions.create(
+        model="tiny", messages=messages, max_tokens=200, stream=True, extra_body={"ignore_eos": True}
+    ) as stream:
+        next(iter(stream))
 
 
 def main(plan_file: str) -> None:
@@ -46,18 +45,18 @@ def main(plan_file: str) -> None:
     turn = itertools.cycle(range(len(messages)))
     found: dict[str, Any] = {"rounds": 0, "answers": [], "hung_up": 0, "errors": []}
     end = time.monotonic() + 60 * plan["minutes"]
-    with ThreadPoolExecutor(plan["at_once"] + 1) as pool:
+    with ThreadPoolExecutor(plan["at_once"]) as pool:
         while time.monotonic() < end and not found["errors"]:
             numbers = [next(turn) for _ in range(plan["at_once"])]
             asked = [pool.submit(ask, client, messages[number]) for number in numbers]
-            if found["rounds"] % plan["hang_up_every"] == 0:
-                next(turn)  # else the same requests would meet in every round
-                found["hung_up"] += pool.submit(hang_up, client, messages[numbers[0] - 1]).result()
-            for number, answer in zip(numbers, asked, strict=True):
-                try:
-                    found["answers"].append([number, answer.result()])
-                except Exception as error:
-                    found["errors"].append(f"{type(error).__name__}: {error}".partition("\n")[0])
+            try:
+                if found["rounds"] % plan["hang_up_every"] == 0:
+                    next(turn)  # else the same requests would meet in every round
+                    hang_up(client, messages[numbers[0] - 1])
+                    found["hung_up"] += 1
+                found["answers"] += [[number, answer.result()] for number, answer in zip(numbers, asked, strict=True)]
+            except Exception as error:
+                found["errors"].append(f"{type(error).__name__}: {error}".partition("\n")[0])
             found["rounds"] += 1
     print(json.dumps(found))
 

@@ -128,7 +128,8 @@ def _aborted(url: str) -> int | None:
             lines = page.read().decode().splitlines()
     except OSError:
         return None
-    return sum(int(float(line.split()[-1])) for line in lines if 'finished_reason="abort"' in line)
+    counts = [line for line in lines if line.startswith("vllm:request_success_total") and '="abort"' in line]
+    return sum(int(float(line.split()[-1])) for line in counts)
 
 
 def _due(setup: Setup, route: str, family: str) -> str | None:
