@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -70,7 +71,11 @@ def _ask(question: dict[str, Any]) -> tuple[bytes, list[str], str]:
 def _unnamed_file() -> BinaryIO:
     """A file in memory where the system has such, since in a container /tmp may be read-only."""
     if hasattr(os, "memfd_create"):
-        return open(os.memfd_create("gaudi-shadow"), "w+b")
+        low = os.memfd_create("gaudi-shadow")
+        # Where stdin or stderr is closed, `low` is their number, and a child's own would be laid over it.
+        high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
+        return open(high, "w+b")
     return cast(BinaryIO, tempfile.TemporaryFile())
 
 

@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser(named or COMMANDS).parse_args(arguments)
         code: int = args.execute(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         # Whoever read stdout has gone (`| head`); what is left must not be flushed into nothing at exit.

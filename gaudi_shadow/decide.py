@@ -107,7 +107,13 @@ def _fixed_mark(fix: Fix, function: StockFunction) -> str:
     """By what a function that needs no fix is known as such; empty when it is not."""
     if function.fingerprint in fix.fixed_fingerprints:
         return f"known by its fingerprint {function.fingerprint[:19]}"
-    return next((f"known by its marker {mark!r}" for mark in fix.fixed_markers if mark in function.text), "")
+    if not any(mark in function.text for mark in fix.fixed_markers):
+        return ""
+    # What a string says is no repair, and a name that the repair uses is none while the fault still stands beside it.
+    spoken = function.text_without_strings
+    if any(mark in spoken for mark in fix.fault_markers):
+        return ""
+    return next((f"known by its marker {mark!r}" for mark in fix.fixed_markers if mark in spoken), "")
 
 
 def _without(decision: Decision, disabled: frozenset[str]) -> Decision:

@@ -102,6 +102,9 @@ def _scanned(lines: Iterable[str]) -> tuple[list[str], list[tokenize.TokenInfo]]
             raise UnreadableBlock(str(error)) from error
     if part not in ("after header", "body"):
         raise UnreadableBlock("no whole function starts there")
+    # Up to 3.11 tokenize takes such a line for the end of a block, and the compiler goes on behind it.
+    if any(line.strip() == "\\" for line in read):
+        raise UnreadableBlock("a line holds nothing but a backslash")
     return read[:last], tokens
 
 
@@ -130,6 +133,28 @@ def _canonical(block: list[str], tokens: list[tokenize.TokenInfo]) -> str:
         if text or row in inside or row + 1 in inside or (kept and kept[-1].endswith("\\")):
             kept.append(text)
     return "\n".join(kept)
+
+
+def without_strings(text: str) -> str:
+    """A canonical text whose string literals are empty; what an f-string computes goes with it.
+
+    Raises:
+        UnreadableBlock: it is not one whole function definition.
+    """
+    lines, tokens = _scanned(text.split("\n"))
+    starts: list[tuple[int, int]] = []
+    spans: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for token in tokens:
+        if token.type in _STRING_STARTS:
+            starts.append(token.start)
+        elif token.type in _STRING_ENDS:
+            spans.append((starts.pop(), token.end))
+        elif token.type == tokenize.STRING and not starts:
+            spans.append((token.start, token.end))
+    for (first, begin), (last, end) in sorted(spans, reverse=True):
+        if last <= len(lines):
+            lines[first - 1 : last] = [lines[first - 1][:begin] + "''" + lines[last - 1][end:]]
+    return "\n".join(lines)
 
 
 def hash_of(text: str) -> str:

@@ -51,7 +51,10 @@ class ShadowLoader:
                 patched; or whatever the stock loader raises.
             ValueError: a fix's own variable has a value that it cannot use.
         """
-        decision = self._guarded(self._settled) if name == self.spec.name else None
+        # Where the module is patched already, looking at its code must not configure the running fixes anew.
+        noted = record.entry(name)
+        settle = self._decided if noted is not None and noted[1] == "patched" else self._settled
+        decision = self._guarded(settle) if name == self.spec.name else None
         code: CodeType | None = decision.code if decision is not None else None
         return code or self.stock.get_code(name)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from gaudi_shadow.finder import ShadowFinder
+from gaudi_shadow.finder import TARGETS, ShadowFinder
 from gaudi_shadow.specs import find_untouched_spec
 
 
@@ -90,13 +90,22 @@ def find_package(name: str, root: str | None) -> tuple[ModuleType, str]:
         package = located(name)
     except NotFound:
         package = None
-    # A folder without __init__.py, such as one that an uninstall left behind, is a namespace package without origin.
-    if package is None or package.__spec__ is None or package.__spec__.origin is None:
+    if package is None or package.__spec__ is None or not _holds_a_target(package):
         raise NotFound(f"there is no {name} in {root}" if root else f"a new interpreter finds no {name}")
     found = os.path.dirname(os.path.abspath(next(iter(package.__path__))))
     if root and os.path.realpath(found) != os.path.realpath(root):
         raise NotFound(f"Python finds {name} in {found}, not in {root}")
     return package, found
+
+
+def _holds_a_target(package: ModuleType) -> bool:
+    """A folder without __init__.py may be one that an uninstall left behind, or a release all the same."""
+    if package.__spec__ is not None and package.__spec__.origin is not None:
+        return True
+    for name in TARGETS:
+        with contextlib.suppress(NotFound):
+            return find_target(name) is not None
+    return False
 
 
 def answered_before(finder: ShadowFinder, name: str) -> str | None:

@@ -41,6 +41,7 @@ class Fix(NamedTuple):
     remove_when: str
     fixed_fingerprints: tuple[str, ...] = ()
     fixed_markers: tuple[str, ...] = ()
+    fault_markers: tuple[str, ...] = ()
     seen: tuple[Seen, ...] = ()
 
 
@@ -148,7 +149,7 @@ def _document(release: str, text: str) -> dict[str, Any]:
     return document
 
 
-_LISTS = ("fingerprints", "fixed_fingerprints", "fixed_markers")
+_LISTS = ("fingerprints", "fixed_fingerprints", "fixed_markers", "fault_markers")
 
 
 def _fix(release: str, name: str, entry: dict[str, Any]) -> Fix:

@@ -94,6 +94,16 @@ def _may_point_to(distribution: Distribution, root: str) -> bool:
     return os.path.realpath(root) in (folder, os.path.join(folder, "src"))
 
 
+def _is_version(name: str) -> bool:
+    """False for a folder that somebody left beside the overlays, such as a copy."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return bool(Version(name.removeprefix("v")))
+    except InvalidVersion:
+        return False
+
+
 def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
     """Overlay folders ("v0.26.0") in the order in which to try them for a version.
 
@@ -105,6 +115,7 @@ def by_closeness(version: str, releases: Iterable[str]) -> list[str]:
         from packaging.version import InvalidVersion, Version
     except Exception:  # missing or damaged
         return sorted(names, reverse=True)
+    names = [name for name in names if _is_version(name)]
     newest_first = sorted(names, key=lambda name: Version(name.removeprefix("v")), reverse=True)
     try:
         wanted = Version(version)

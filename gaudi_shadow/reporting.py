@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -11,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from gaudi_shadow import catalog, locate
+from gaudi_shadow.manifest import BrokenManifest
 from gaudi_shadow.release_tree import read_tree
 from gaudi_shadow.vllm_environ import NAMES
 
@@ -71,8 +73,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"{entry['fix']}: {entry['state']}" + (f": {entry['reason']}" if entry["reason"] else "")
         yield f"    {entry['module']} {entry['function']}, overlay {entry['overlay']}"
         yield f"    found {found.get((entry['module'], entry['function']), 'no such function')}"
-    for name, fix in catalog.known_fixes().items():
-        yield f"known for {name}: {', '.join(fix.fingerprints)}"
+    for name, fingerprints in _known().items():
+        yield f"known for {name}: {', '.join(fingerprints)}"
     for note in report["notes"]:
         yield f"note: {note}"
     yield f"exit code of check: {report['exit_code']}"
@@ -84,6 +86,16 @@ def _installed() -> Iterator[str]:
             yield f"{name} {version(name)}"
         except PackageNotFoundError:
             continue
+
+
+def _known() -> dict[str, list[str]]:
+    """Of each fix, the fingerprints that any overlay accepts."""
+    known: dict[str, list[str]] = {name: [] for name in catalog.known_fixes()}
+    for release in sorted(catalog.overlay_names()):
+        with contextlib.suppress(BrokenManifest):
+            for name, fix in catalog.overlay(release).fixes.items():
+                known[name] += [each for each in fix.fingerprints if each not in known[name]]
+    return known
 
 
 def _fingerprints(root: str) -> dict[tuple[str, str], str]:

@@ -61,10 +61,7 @@ def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType 
         return None
     wrapped: dict[str, int] = _asked.__dict__.setdefault("wrapped", {})
     before = wrapped.get(name, 0)
-    try:
-        spec = find_stock_spec(name, path, target)
-    except Exception:  # Python asks that finder again itself, and shows its error
-        return None
+    spec = find_stock_spec(name, path, target)
     if spec is None or wrapped.get(name, 0) != before:
         return spec
     if not hasattr(spec.loader, "exec_module"):

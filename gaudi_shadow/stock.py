@@ -8,7 +8,7 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from gaudi_shadow.fingerprint import function_text, hash_of, plain_lines
+from gaudi_shadow.fingerprint import function_text, hash_of, plain_lines, without_strings
 from gaudi_shadow.graft import find_code
 from gaudi_shadow.match import belongs_to
 
@@ -32,6 +32,11 @@ class StockFunction:
     def fingerprint(self) -> str:
         """See `fingerprint.fingerprint`."""
         return hash_of(self.text)
+
+    @cached_property
+    def text_without_strings(self) -> str:
+        """The canonical text with the content of its strings cut out."""
+        return without_strings(self.text)
 
     @cached_property
     def bytecode_matches(self) -> bool:

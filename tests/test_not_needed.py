@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import APPLIED, BUDGET, COVERED, MERGE, RUNNER_FILE, UTILS_FILE, change, check, fixes_in, states_in
-from conftest import UTILS, Workshop, run_python
+from conftest import RUNNER, UTILS, Workshop, run_python
 
 from gaudi_shadow.release_tree import read_tree
 
@@ -64,6 +64,7 @@ def test_both_fixes_of_a_function_at_once(own_workshop: Workshop, release: str) 
 def test_one_of_two_faults_fixed_is_not_taken_for_both(own_workshop: Workshop) -> None:
     passed_over = ENCODES_ALL.replace("feature", "mm_feature") + "if not (mm_feature.data is None)\n"
     change(own_workshop.trees["v0.30.0"], RUNNER_FILE, ENCODES_ALL, passed_over.replace("mm_features", "features"))
+    accept_as_fixed(own_workshop, "v0.30.0", COVERED, fingerprint_of(own_workshop, "v0.30.0", RUNNER, ENCODER_QUALNAME))
     report = check(own_workshop, "v0.30.0")
     assert report["exit_code"] == 2
     assert (states_in(report)[BUDGET], states_in(report)[COVERED]) == ("drifted", "not needed")
@@ -72,6 +73,24 @@ def test_one_of_two_faults_fixed_is_not_taken_for_both(own_workshop: Workshop) -
 def test_a_marker_in_a_comment_does_not_count(own_workshop: Workshop) -> None:
     change(own_workshop.trees["v0.26.0"], UTILS_FILE, SCATTER, f"{SCATTER}  # nonzero() would be better")
     assert states_in(check(own_workshop, "v0.26.0"))[MERGE] == "applied"
+
+
+@pytest.mark.parametrize(
+    "addition",
+    ['        note = "nonzero() would be better"\n', "        count = len(is_multimodal.nonzero())\n"],
+    ids=["in a string", "in code beside the fault"],
+)
+def test_a_marker_does_not_count_in_a_string_or_while_the_fault_is_there(own_workshop: Workshop, addition: str) -> None:
+    change(own_workshop.trees["v0.26.0"], UTILS_FILE, "        try:\n", addition + "        try:\n")
+    report = check(own_workshop, "v0.26.0")
+    assert (report["exit_code"], states_in(report)[MERGE]) == (2, "drifted")
+
+
+def test_the_repair_named_in_a_log_line_is_none(own_workshop: Workshop) -> None:
+    line = '        print(f"ignores {scheduler_output.scheduled_encoder_inputs}")\n        encoded = []\n'
+    change(own_workshop.trees["v0.30.0"], RUNNER_FILE, "        encoded = []\n", line)
+    report = check(own_workshop, "v0.30.0")
+    assert (report["exit_code"], states_in(report)[BUDGET], states_in(report)[COVERED]) == (2, "drifted", "drifted")
 
 
 def test_the_stock_function_runs_and_nothing_is_said(own_workshop: Workshop, tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ def write_rows(
                 f"the embeddings have {flat.shape[0]} rows"
             )
         index = where.nonzero().squeeze(-1)
-    counters.add("merges")
+    _count("merges")
     if index.shape[0] != rows.shape[0]:
-        counters.add("merge_mismatches")
+        _count("merge_mismatches")
         raise ValueError(
             f"Attempted to assign {count_expression()} = {rows.shape[0]} "
             f"multimodal tokens to {index.shape[0]} placeholders"
@@ -64,3 +64,10 @@ def write_rows(
     if rows.shape[0]:
         flat.index_copy_(0, index, rows.to(dtype=flat.dtype))
     return inputs_embeds
+
+
+def _count(name: str) -> None:
+    import torch
+
+    if not torch.compiler.is_compiling():  # a counter that a compiled graph reads makes it compile anew at each call
+        counters.add(name)
