@@ -216,6 +216,20 @@ def test_an_import_starts_no_process_opens_no_connection_and_changes_no_file(lig
     assert [entry for entry in watched(light) if entry[0] != "open"] == []
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux, which has files in memory")
+@pytest.mark.parametrize("command", ["check", "status", "report", "diff"])
+def test_a_command_writes_to_no_file_that_has_a_name(light: Workshop, command: str) -> None:
+    script = WATCH + f"from gaudi_shadow.cli import main\nmain([{command!r}])\nprint()\nprint(json.dumps(seen))"
+    done = run_python("-c", script, env=light.environment(RELEASE, PYTHONDONTWRITEBYTECODE="1"))
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    named = [path for event, path, flags in seen if event == "open" and flags & writing and not path.isdigit()]
+    assert named in ([], [os.devnull])
+    others = [entry for entry in seen if entry[0] not in ("open", "subprocess.Popen", "os.posix_spawn", "os.fork")]
+    assert others == []
+
+
 def test_overlays_come_from_our_package_only(light: Workshop, hostile: Path, tmp_path: Path) -> None:
     """Not from a folder before it on the path, nor from beside the tree, nor from where a name in a manifest points."""
     for place in (light.trees[RELEASE], tmp_path):
@@ -351,3 +365,16 @@ def test_a_report_names_no_folder_person_or_host(tmp_path: Path, state: str) -> 
         assert word not in done.stdout, done.stdout
     assert state == "damaged" or f"mm-merge-idxcopy: {state}" in done.stdout
     assert "sha256:" in done.stdout and "vllm-gaudi: 0.30.0" in done.stdout
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_names_a_test_for_each_claim_and_each_test_is_named() -> None:
+    page = (CHECKOUT / "SECURITY.md").read_text("utf-8")
+    here = {name for name in globals() if name.startswith("test_")} - {
+        "test_the_page_names_a_test_for_each_claim_and_each_test_is_named"
+    }
+    assert set(re.findall(r"`(test_\w+)`", page)) == here
+    rows = [line.split("|")[3].strip() for line in page.splitlines() if line.startswith("| ") and "---" not in line]
+    assert [row for row in rows[1:] if "`test_" not in row] == ["no claim"]
