@@ -20,7 +20,8 @@ def interpreters() -> dict[str, Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = [*sorted(pyenv.glob("versions/*/bin/python")), *(Path(each, name) for each in FOLDERS for name in NAMES)]
     found += [Path(path) for path in map(shutil.which, NAMES) if path is not None and "shims" not in path]
-    versions = {version_of(Path(sys.executable)): Path(sys.executable)}
+    base = Path(getattr(sys, "_base_executable", sys.executable))  # in this one's venv we may be installed
+    versions = {version_of(base): base}
     for path in found:
         if path.exists():
             versions.setdefault(version_of(path), path)
