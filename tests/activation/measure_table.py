@@ -8,6 +8,7 @@ were the overlay's.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -65,7 +66,17 @@ def _torchrun(route: Route, marker: Path) -> list[dict]:
     assert spec is not None and spec.origin is not None, "torch is in the extra `test`"
     ranks = ("--nnodes=1", "--nproc-per-node=2", "--standalone")
     command = (route.python, "-m", "torch.distributed.run", *ranks, marker)
-    return route.ask(*command, more_path=[Path(spec.origin).parent.parent])
+    return route.ask(*command, more_path=[_without_us(Path(spec.origin).parent.parent)])
+
+
+@functools.cache
+def _without_us(site_packages: Path) -> Path:
+    """The libraries in a site-packages, without the copy of ours that may be installed there too."""
+    folder = new_folder()
+    for each in site_packages.iterdir():
+        if not each.name.startswith("gaudi_shadow"):
+            (folder / each.name).symlink_to(each)
+    return folder
 
 
 def _clean(route: Route, marker: Path) -> list[dict]:
