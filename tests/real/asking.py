@@ -18,6 +18,7 @@ Request = dict[str, Any]
 
 
 TOKENS = 8
+TOKENS_TO_ABORT = 200  # of the answers whose client hangs up at the first
 ENGINE_MARK = "=== engine: "  # a line on stderr before each engine of a plan
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
-from asking import TOKENS, messages_of
+from asking import TOKENS, TOKENS_TO_ABORT, messages_of
 
 
 def ask(client: openai.OpenAI, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -30,9 +30,9 @@ def ask(client: openai.OpenAI, messages: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def hang_up(client: openai.OpenAI, messages: list[dict[str, Any]]) -> None:
-    """Ask for 200 tokens and close the connection at the first."""
+    """Ask for many tokens and close the connection at the first."""
     with client.chat.completions.create(
-        model="tiny", messages=messages, max_tokens=200, stream=True, extra_body={"ignore_eos": True}
+        model="tiny", messages=messages, max_tokens=TOKENS_TO_ABORT, stream=True, extra_body={"ignore_eos": True}
     ) as stream:
         next(iter(stream))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import scenarios
 import verdicts
-from asking import CHAT_TEMPLATE, key_of
+from asking import CHAT_TEMPLATE, TOKENS, TOKENS_TO_ABORT, key_of
 from engine_worker import DEFAULTS
 from environments import HERE, Setup
 from resident_memory import Memory, growth
@@ -121,15 +121,23 @@ def _load(setup: Setup, stage: str, url: str, minutes: float) -> dict[str, Any]:
     return found
 
 
-def _aborted(url: str) -> int | None:
-    """How many requests the server has counted as aborted; None where it no longer answers."""
+def _generated(url: str) -> int | None:
+    """How many tokens the server says it has generated; None where it no longer answers."""
     try:
         with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=30) as page:
             lines = page.read().decode().splitlines()
     except OSError:
         return None
-    counts = [line for line in lines if line.startswith("vllm:request_success_total") and '="abort"' in line]
-    return sum(int(float(line.split()[-1])) for line in counts)
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith("vllm:generation_tokens_total"))
+
+
+def _hung_up(found: dict[str, Any], generated: int | None) -> tuple[str, bool]:
+    """Whether the requests whose client hung up were aborted: else the server had generated all their tokens."""
+    if not found["hung_up"] or generated is None:
+        return f"{found['hung_up']} clients hung up", False
+    each = (generated - TOKENS * len(found["answers"])) / found["hung_up"]
+    text = f"{found['hung_up']} clients hung up, after {each:.0f} of {TOKENS_TO_ABORT} tokens on average"
+    return text, each < TOKENS_TO_ABORT / 2
 
 
 def _due(setup: Setup, route: str, family: str) -> str | None:
@@ -147,13 +155,12 @@ def rows(setup: Setup, stage: str, reference: dict[tuple[str, str], Any], minute
     run = f"{route}, vllm serve"
     with _server(setup, stage, route, family) as (group, url, up_after), Memory(group) as memory:
         found = _load(setup, stage, url, minutes)
-        aborted = _aborted(url)
+        hung_up, is_aborted = _hung_up(found, _generated(url))
     (setup.work / f"{stage}.json").write_text(json.dumps({**found, "memory": memory.samples}), "utf-8")
     log = (setup.work / f"{stage}.log").read_text("utf-8", "replace")
     wanted = [reference[family + "chat", key_of(scenarios.LOAD[number])] for number, _ in found["answers"]]
     compared, is_right = verdicts.compare([answer for _, answer in found["answers"]], wanted)
-    text = f"up after {up_after:.0f} s; {found['rounds']} rounds, {found['hung_up']} clients hung up, "
-    text += f"{aborted if aborted is not None else '?'} requests aborted; {compared}"
+    text = f"up after {up_after:.0f} s; {found['rounds']} rounds, {hung_up}; {compared}"
     errors = found["errors"]
     if errors:
         text += f"; {len(errors)} errors, such as {errors[0]}"
@@ -163,7 +170,7 @@ def rows(setup: Setup, stage: str, reference: dict[tuple[str, str], Any], minute
         is_dead = bool(errors) and cause is not None
         yield Row(run, stage, "under load", text + (f" [in the log: {cause[1]}]" if cause else ""), is_dead)
         return
-    yield Row(run, stage, "under load", text, is_right and not errors)
+    yield Row(run, stage, "under load", text, is_right and is_aborted and not errors)
     yield Row(run, stage, "memory", *growth(memory.samples))
     if route == "stock":
         return
