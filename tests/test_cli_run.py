@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import gaudi_shadow, script_for
-from conftest import CHECKOUT, Workshop, clean_environment
+from conftest import CHECKOUT, Workshop, bare_python, clean_environment
 
 from gaudi_shadow.cli import COMMANDS
 
@@ -65,7 +65,7 @@ def test_run_activates_the_hook_and_adds_no_other_folder_to_sys_path(workshop: W
         "from gaudi_shadow.startup import installed_finder\n"
         "print(json.dumps([installed_finder().route, sys.path[1], os.getcwd() in sys.path, '' in sys.path]))\n"
     )
-    done = run(workshop.hook, "--", sys.executable, str(script), cwd=workshop.hook.parent)
+    done = run(workshop.hook, "--", bare_python(), str(script), cwd=workshop.hook.parent)
     assert json.loads(done.stdout) == ["sitecustomize", str(workshop.hook), False, False]
 
 
