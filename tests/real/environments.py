@@ -12,7 +12,7 @@ import release_tree
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-ROUTES = ("stock", "PYTHONPATH", "wheel")
+LOG_PREFIX = "pid=%(process)d %(processName)s "  # part of vLLM's format string, so that each line names its process
 
 
 class Missing(Exception):
@@ -60,6 +60,7 @@ class Setup:
             "DO_NOT_TRACK": "1",
             "VLLM_CACHE_ROOT": str(self.work / "vllm-cache"),
             "VLLM_LOGGING_LEVEL": "INFO",
+            "VLLM_LOGGING_PREFIX": LOG_PREFIX,
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2"),
             **variables,
         }

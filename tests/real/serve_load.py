@@ -174,5 +174,5 @@ def rows(setup: Setup, stage: str, reference: dict[tuple[str, str], Any], minute
     yield Row(run, stage, "memory", *growth(memory.samples))
     if route == "stock":
         return
-    told = verdicts.reporters(log)
-    yield Row(run, stage, "who reports the hook", ", ".join(told), len(told) >= 2)
+    told, count = verdicts.reporters(log)
+    yield Row(run, stage, "who reports the hook", told, count == 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,11 +14,9 @@ TOLERANCE = (
 )
 DEVMEM, COMPILE = "PT_DEVMEM Allocation failed", "synStatus 26"
 COVERED = r"Expected multimodal embeddings.*NoneType|'NoneType' object has no attribute"
-# vLLM puts the process before each line but the front end's; an installed copy's plugin tells the route as well.
-PATCHED_LINE = re.compile(r"(?:\((\w+) pid=\d+\) )?.*gaudi-shadow: \S+ patched by overlay")
-PLUGIN_LINE = re.compile(r"(?:\((\w+) pid=\d+\) )?.*gaudi-shadow \S+ \(hook by (\w+)\)")
-
-Answers = dict[str, dict[str, Any]]
+# Lines as `environments.LOG_PREFIX` makes them; an installed copy's plugin tells the route as well.
+PATCHED_LINE = re.compile(r"pid=(\d+) (\S+) .*gaudi-shadow: \S+ patched by overlay")
+ROUTE_WORDS = re.compile(r"gaudi-shadow \S+ \(hook by (\w+)\)")
 
 
 class Row(NamedTuple):
@@ -111,12 +110,10 @@ def sensitivity(wanted: list[dict[str, Any]], base: dict[str, Any]) -> tuple[str
     return text, min(apart) > 10 * TOLERANCE
 
 
-def reporters(log: str) -> list[str]:
-    """The processes that said in the log what the hook does in them: "front end", "EngineCore", "Worker"."""
-    patched, told = set(), {}
-    for line in log.splitlines():
-        if match := PATCHED_LINE.match(line):
-            patched.add(match[1] or "front end")
-        if match := PLUGIN_LINE.match(line):
-            told[match[1] or "front end"] = match[2]
-    return [f"{name} (hook by {told[name]})" if name in told else name for name in sorted({*patched, *told})]
+def reporters(log: str) -> tuple[str, int]:
+    """Which processes said in the log that they patched a target, by name, and how many they are."""
+    found = dict(match.groups() for match in PATCHED_LINE.finditer(log))
+    names = Counter(found.values())
+    text = ", ".join(f"{count} {name}" for name, count in sorted(names.items())) or "nobody"
+    routes = sorted(set(ROUTE_WORDS.findall(log)))
+    return text + (f" (hook by {', '.join(routes)})" if routes else ""), len(found)
