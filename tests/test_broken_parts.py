@@ -241,9 +241,14 @@ def test_a_damaged_manifest(light: Workshop, damage: str) -> None:
     """The other release's overlay is whole, and its merge fits here too; the runner it does not fit."""
     MANIFESTS[damage](manifest(light))
     check_it_runs_stock(light, RUNNER, words=("v0.30.0/manifest.json",))
+
+
+@pytest.mark.parametrize("damage", ["missing", "not JSON", "huge"])
+def test_a_manifest_that_is_damaged_concerns_its_release_and_those_built_on_it(light: Workshop, damage: str) -> None:
+    MANIFESTS[damage](manifest(light))
     other = ask(light.environment("v0.26.0"))
     assert all(map(other.is_patched, TARGETS)) and other.lines == []
-    MANIFESTS[damage](manifest(light, "v0.26.0"))
+    MANIFESTS["missing"](manifest(light, "v0.26.0"))
     check_it_runs_stock(light, *TARGETS, words=("/manifest.json",))
 
 

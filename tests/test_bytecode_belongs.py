@@ -41,5 +41,5 @@ def test_a_method_of_an_imported_name_is_recognised(version: str) -> None:
 @pytest.mark.parametrize("version", supported())
 def test_every_function_of_the_library_is_recognised(version: str) -> None:
     answers = found_by(version)["library"]
-    assert sum(count for count, _ in answers.values()) > 250
+    assert sum(count for count, _ in answers.values()) > 150
     assert {module: wrong for module, (_, wrong) in answers.items() if wrong} == {}

@@ -144,7 +144,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_to_keep_bytecode_is_patched(light: Workshop, way: str, tmp_path: Path) -> None:
-    """From a cold and from a warm cache, and after another way has filled the cache."""
+    """From a cold and from a warm cache; and what it leaves in the cache is no obstacle without it."""
     prefix = str(tmp_path / "prefix")
     flags = [flag.replace("PREFIX", prefix) for flag in WAYS[way][0]]
     if "no_debug_ranges" in way and sys.version_info < (3, 11):

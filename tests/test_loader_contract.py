@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
+from adversity.light import make_light
 from conftest import RUNNER, UTILS, Workshop, clean_environment, run_python
 
 OVERLAY = "gaudi_shadow/overlays/v0.26.0/vllm_gaudi/v1/worker/hpu_model_runner.py"
@@ -15,6 +17,16 @@ RUNNER, UTILS = {RUNNER!r}, {UTILS!r}
 def is_ours(module):
     return "overlays" in module.HPUModelRunner._execute_mm_encoder.__code__.co_filename
 """
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return make_light(tmp_path_factory.mktemp("light"))
+
+
+@pytest.fixture
+def own_workshop(tmp_path: Path) -> Workshop:
+    return make_light(tmp_path)
 
 
 def answer(workshop: Workshop, code: str, **variables: str):

@@ -119,7 +119,7 @@ def main():
             (name,) * 3
         )
         found["imports"][name] = belongs(text, text, "f")
-    for name in ("dataclasses", "inspect", "tarfile"):
+    for name in ("dataclasses", "tarfile"):
         path = os.path.join(os.path.dirname(os.__file__), name + ".py")
         if os.path.exists(path):
             found["library"][name] = all_of(path)
