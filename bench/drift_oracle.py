@@ -79,7 +79,6 @@ class Oracle:
         unchanged = self._import(hooked=False)
         if unchanged.error is not None:
             raise unchanged.error
-        self.known = _without_lines(_reach(unchanged.module, target.qualname).__code__)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Import a mutant without us, with us, and with us under strict; compare."""
@@ -117,23 +116,23 @@ class Oracle:
     def _misapplied(self, mutant: Mutant, stock: Run, found: list[Difference]) -> list[str]:
         faults = []
         reached = _reach(stock.module, self.target.qualname)
-        if not isinstance(reached, types.FunctionType) or _without_lines(reached.__code__) != self.known:
+        if not isinstance(reached, types.FunctionType) or not self._is_known(reached.__code__, mutant.data):
             return [f"misapplied: stock reaches {reached!r}, which is not the known function"]
-        if not self._has_known_text(mutant.data, reached.__code__.co_firstlineno):
-            faults.append("misapplied: the function's text is not the known one")
         for path, old, new in found:
             if not (_is_code(old) and _is_code(new)):
                 faults.append(f"misapplied: {path} changed from {old!r} to {new!r}")
-            elif _without_lines(old) != self.known or not new.co_filename.startswith(self.overlays):
+            elif not self._is_known(old, mutant.data) or not new.co_filename.startswith(self.overlays):
                 faults.append(f"misapplied: {path} is {old!r} in stock and {new!r} with us")
         if not any(path == self.target.qualname for path, _, _ in found):
             faults.append("misapplied: it says applied and the function is stock")
         return faults
 
-    def _has_known_text(self, data: bytes, first: int) -> bool:
-        text = importlib.util.decode_source(data)
+    def _is_known(self, code: types.CodeType, data: bytes) -> bool:
+        """Whether a code object was compiled from a function of the mutant that has the unchanged one's text."""
+        if code.co_filename != str(self.file) or code.co_name != self.target.name:
+            return False
+        first, lines = code.co_firstlineno, importlib.util.decode_source(data).split("\n")
         found = [f for f in definitions(ast.parse(data), self.target.qualname) if first_line(f) == first]
-        lines = text.split("\n")
         return any(
             ast.dump(f) == self.tree_text and _tokens(lines[first - 1 : f.end_lineno]) == self.tokens for f in found
         )
@@ -200,13 +199,6 @@ def _tokens(lines: list[str]) -> list[tuple[int, str]]:
 
 def _is_code(value: Any) -> bool:
     return isinstance(value, types.CodeType)
-
-
-def _without_lines(code: types.CodeType) -> tuple[Any, ...]:
-    """What a code object does, without where it stands."""
-    consts = tuple(_without_lines(c) if _is_code(c) else (type(c), repr(c)) for c in code.co_consts)
-    variables = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return (code.co_name, code.co_code, consts, variables, code.co_flags)
 
 
 def _reach(module: Any, qualname: str) -> Any:
