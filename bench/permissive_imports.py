@@ -17,11 +17,7 @@ class _Anything(type):
     """The class of placeholders: a class that can be called, subscripted, joined with | and asked for attributes."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made = placeholder(name)
-        setattr(cls, name, made)
-        return made
+        return _made_for(cls, name)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.__dict__.get("_is_placeholder") is None:
@@ -51,13 +47,18 @@ def placeholder(name: str) -> Any:
     return _Anything(name, (), {"_is_placeholder": True, "__init__": lambda self, *args, **kwargs: None})
 
 
+def _made_for(holder: Any, name: str) -> Any:
+    """The placeholder that an attribute is from its first use on; Python's own names are none."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    made = placeholder(name)
+    setattr(holder, name, made)
+    return made
+
+
 class _PlaceholderModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made = placeholder(name)
-        setattr(self, name, made)
-        return made
+        return _made_for(self, name)
 
 
 class PermissiveFinder:

@@ -53,6 +53,15 @@ def report(name):
 """
 
 
+def check_parent_and_child(light: Workshop, script: str) -> None:
+    """A script that reports from a parent and its child ends well, quietly, and patched in both."""
+    done = run_python("-c", TIMED + REPORT + script, env=light.environment(RELEASE))
+    assert (done.returncode, done.stderr) == (0, "")
+    said = sorted(map(json.loads, done.stdout.splitlines()))
+    assert [name for name, _, _ in said] == ["child", "parent"]
+    assert all("/overlays/" in file and state == "patched" for _, file, state in said)
+
+
 @needs_fork
 def test_a_fork_in_the_body_of_a_target(light: Workshop) -> None:
     """The child goes on with the import that its parent began."""
@@ -67,11 +76,7 @@ if module.CHILD == 0:
     os._exit(0)
 assert os.waitpid(module.CHILD, 0)[1] == 0
 """
-    done = run_python("-c", TIMED + REPORT + script, env=light.environment(RELEASE))
-    assert (done.returncode, done.stderr) == (0, "")
-    said = sorted(map(json.loads, done.stdout.splitlines()))
-    assert [name for name, _, _ in said] == ["child", "parent"]
-    assert all("/overlays/" in file and state == "patched" for _, file, state in said)
+    check_parent_and_child(light, script)
 
 
 @needs_fork
@@ -90,11 +95,7 @@ if children[1] == 0:
     os._exit(0)
 assert os.waitpid(children[1], 0)[1] == 0
 """
-    done = run_python("-c", TIMED + REPORT + script, env=light.environment(RELEASE))
-    assert (done.returncode, done.stderr) == (0, "")
-    said = sorted(map(json.loads, done.stdout.splitlines()))
-    assert [name for name, _, _ in said] == ["child", "parent"]
-    assert all("/overlays/" in file and state == "patched" for _, file, state in said)
+    check_parent_and_child(light, script)
 
 
 @needs_fork
