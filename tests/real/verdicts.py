@@ -112,7 +112,7 @@ def sensitivity(wanted: list[dict[str, Any]], base: dict[str, Any]) -> tuple[str
 
 def reporters(log: str) -> tuple[str, int]:
     """Which processes said in the log that they patched a target, by name, and how many they are."""
-    found = dict(match.groups() for match in PATCHED_LINE.finditer(log))
+    found = {match[1]: match[2] for match in PATCHED_LINE.finditer(log)}
     names = Counter(found.values())
     text = ", ".join(f"{count} {name}" for name, count in sorted(names.items())) or "nobody"
     routes = sorted(set(ROUTE_WORDS.findall(log)))
