@@ -66,7 +66,7 @@ def test_a_hundred_runs_leave_what_stock_python_leaves(light: Workshop) -> None:
     after = everything(light)
     changed = {name for part in before for name in before[part].keys() | after[part].keys()
                if before[part].get(name) != after[part].get(name)}  # fmt: skip
-    print(f"{RUNS} runs, {patched} of them patched, {len(changed)} files changed")
+    print(f"{RUNS} runs, {patched} of them patched, {len(before['site-packages'])} files, {len(changed)} changed")
     assert changed == set()
 
 
