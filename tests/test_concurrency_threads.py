@@ -72,7 +72,8 @@ threads = [threading.Thread(target=work, args=(name,)) for name in {TARGETS!r} *
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 import gaudi_shadow
-print(json.dumps({{"states": {{n: e["state"] for n, e in gaudi_shadow.status()["modules"].items()}}, "done": len(done)}}))
+states = {{name: entry["state"] for name, entry in gaudi_shadow.status()["modules"].items()}}
+print(json.dumps({{"states": states, "done": len(done)}}))
 """
 
 
