@@ -12,7 +12,7 @@ def _package_folder(here):
     """gaudi_shadow beside this file (a checkout), or around it (inject/ in an installed package)."""
     beside, around = os.path.join(here, "gaudi_shadow"), os.path.dirname(here)
     for folder in (beside, around):
-        if os.path.basename(folder) == "gaudi_shadow" and os.path.isfile(os.path.join(folder, "startup.py")):
+        if os.path.basename(folder) == "gaudi_shadow" and os.path.isfile(os.path.join(folder, "finder.py")):
             return folder
     return None
 
@@ -28,7 +28,7 @@ def _switch_on(here):
             "gaudi_shadow", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
         )
         sys.modules["_frozen_importlib"]._load(spec)
-    from gaudi_shadow.startup import install
+    from gaudi_shadow.finder import install
 
     install("sitecustomize")
 

@@ -66,7 +66,7 @@ def measure(options: Any) -> Figures:
 
 def import_runner(hook: bool, ours_warm: bool, theirs_warm: bool) -> float:
     """CPU seconds of the runner's import in this process, which has not imported it yet."""
-    from gaudi_shadow.startup import installed_finder
+    from gaudi_shadow.finder import installed_finder
 
     os.environ[OFF] = "1"
     if not hook:
@@ -133,7 +133,7 @@ def stages(repeat: int) -> dict[str, float]:
 
 def finder(number: int) -> float:
     """Nanoseconds that our finder takes to reject a name that is no target."""
-    from gaudi_shadow.startup import installed_finder
+    from gaudi_shadow.finder import installed_finder
 
     os.environ[OFF] = "1"
     found: Any = installed_finder()

@@ -1,4 +1,7 @@
-"""The finder on sys.meta_path. Runs in every Python process: `sys` and `os` only; one lookup rejects other names."""
+"""The finder on sys.meta_path, and how it gets there. Runs in every Python process: `sys` and `os` only.
+
+The wheel's `.pth`, `sitecustomize.py` and the vLLM plugin call `install`. One lookup rejects all but the targets.
+"""
 
 import os
 import sys
@@ -22,7 +25,7 @@ class ShadowFinder:
     """A MetaPathFinder that answers for the target modules only.
 
     Attributes:
-        route: which way the hook came into this process (see `startup.install`).
+        route: which way the hook came into this process (see `install`).
         too_late: the targets that were already imported when the hook was installed; they stay as they are.
     """
 
@@ -40,6 +43,36 @@ class ShadowFinder:
             return find_patched_spec(name, path, target)
         except Exception as error:  # the package was removed or half upgraded below a running process
             return stay_out(name, error)
+
+
+def installed_finder() -> "ShadowFinder | None":
+    """Our finder on sys.meta_path, or None."""
+    for finder in sys.meta_path:
+        if isinstance(finder, ShadowFinder):
+            return finder
+    return None
+
+
+def install(route: str = "start") -> "ShadowFinder | None":
+    """Put one finder at the front of sys.meta_path; a second call changes nothing.
+
+    Args:
+        route: who calls: "pth", "start" (PEP 829), "sitecustomize", "plugin" or a caller's own word.
+
+    Returns:
+        The finder that is installed, or None when VLLM_GAUDI_SHADOW switches us off.
+    """
+    if is_switched_off():
+        return None
+    finder = installed_finder()
+    if finder is None:
+        finder = ShadowFinder(route, tuple(name for name in TARGETS if name in sys.modules))
+        sys.meta_path.insert(0, finder)
+        if finder.too_late:
+            from gaudi_shadow.record import note_too_late
+
+            note_too_late(finder.too_late)
+    return finder
 
 
 _said: "set[str]" = set()

@@ -7,9 +7,8 @@ import sys
 from typing import NamedTuple
 
 import gaudi_shadow
-from gaudi_shadow.finder import is_switched_off
+from gaudi_shadow.finder import installed_finder, is_switched_off
 from gaudi_shadow.inject_folder import PACKAGE, inject_folder
-from gaudi_shadow.startup import installed_finder
 
 
 class HookState(NamedTuple):

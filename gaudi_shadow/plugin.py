@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import os
 
-from gaudi_shadow.finder import is_strict, is_switched_off
-from gaudi_shadow.startup import install
+from gaudi_shadow.finder import install, is_strict, is_switched_off
 
 install("plugin")
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import gaudi_shadow
 from gaudi_shadow import locate, record
 from gaudi_shadow.decide import decide
-from gaudi_shadow.finder import TARGETS
+from gaudi_shadow.finder import TARGETS, installed_finder
 from gaudi_shadow.loader import with_parts_loaded
 from gaudi_shadow.outcome import APPLIED, FAILURES, Decision, FixOutcome
-from gaudi_shadow.startup import installed_finder
 from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes
 

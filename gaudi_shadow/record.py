@@ -10,7 +10,7 @@ from typing import Any
 
 import gaudi_shadow
 from gaudi_shadow import catalog, counters
-from gaudi_shadow.finder import TARGETS, is_switched_off
+from gaudi_shadow.finder import TARGETS, installed_finder, is_switched_off
 from gaudi_shadow.messages import warn_once
 from gaudi_shadow.outcome import APPLIED, NOT_APPLIED, Decision, FixOutcome
 
@@ -38,8 +38,6 @@ def entry(module: str) -> tuple[Decision, str, str] | None:
 
 def why_stock(module: str) -> str:
     """Why a target is imported and yet not on record."""
-    from gaudi_shadow.startup import installed_finder
-
     finder = installed_finder()
     if is_switched_off():
         return SWITCHED_OFF
@@ -103,8 +101,6 @@ def configured(decision: Decision) -> Decision:
 
 def describe() -> dict[str, Any]:
     """The report of `gaudi_shadow.status()`; see there."""
-    from gaudi_shadow.startup import installed_finder
-
     finder = installed_finder()
     active = finder is not None and not is_switched_off()
     hook: dict[str, Any] = {"active": active, "route": finder.route if finder is not None else None}

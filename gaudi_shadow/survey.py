@@ -11,13 +11,12 @@ from gaudi_shadow import catalog, locate, record
 from gaudi_shadow.composing import patched_text
 from gaudi_shadow.decide import ASK, REINSTALL, decide
 from gaudi_shadow.entries import all_refused, entries, refused
-from gaudi_shadow.finder import TARGETS, is_strict
+from gaudi_shadow.finder import TARGETS, installed_finder, is_strict
 from gaudi_shadow.hook_state import HookState, hook_state
 from gaudi_shadow.loader import with_parts_loaded
 from gaudi_shadow.manifest import BrokenManifest
 from gaudi_shadow.outcome import DRIFTED, FAILURES, NOT_APPLIED, Decision, with_state
 from gaudi_shadow.release import Release, release_at
-from gaudi_shadow.startup import installed_finder
 from gaudi_shadow.stock import StockModule
 from gaudi_shadow.switches import disabled_fixes, settings_lines
 

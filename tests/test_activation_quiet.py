@@ -13,7 +13,7 @@ from activation.places import make_venv, new_folder, run, run_any, write_stack
 from activation.shared import bare_venv, checkout, install_wheel, piped_venv, target_folder
 from conftest import clean_environment
 
-STARTUP_MODULES = {"gaudi_shadow", "gaudi_shadow.startup", "gaudi_shadow.finder"}
+STARTUP_MODULES = {"gaudi_shadow", "gaudi_shadow.finder"}
 MODULES = "import json, sys; print(json.dumps(sorted(sys.modules)))"
 PROGRAMS = [
     ["-c", "print(1)"],

@@ -65,7 +65,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "a link to itself": lambda path: (path.unlink(), path.symlink_to(path)),
 }
-EAGER = ("__init__", "startup", "finder")
+EAGER = ("__init__", "finder")
 
 
 @functools.cache

@@ -61,7 +61,7 @@ def test_pip_install_activates_and_uninstall_leaves_no_file(tmp_path: Path) -> N
     quiet(venv.python)
 
 
-@pytest.mark.parametrize("lost", ["", "startup.py", "__init__.py"])
+@pytest.mark.parametrize("lost", ["", "finder.py", "__init__.py"])
 def test_a_pth_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
     venv = copy_of_piped(tmp_path / "venv")
     package = venv.site_packages / "gaudi_shadow"
@@ -75,7 +75,7 @@ def test_a_pth_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
         assert not is_active(venv.python)
 
 
-@pytest.mark.parametrize("lost", ["gaudi_shadow", "gaudi_shadow/startup.py"])
+@pytest.mark.parametrize("lost", ["gaudi_shadow", "gaudi_shadow/finder.py"])
 def test_a_sitecustomize_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
     target = tmp_path / "target"
     shutil.copytree(target_folder(), target)

@@ -76,9 +76,7 @@ def _print_heading(stage: showing.Stage, notes: list[str], patched: dict[str, An
         print(f"note: {note}")
     version = (patched["status"] or {}).get("release")
     print(f"release: {stage.name}; its version reads {version}; {patched['file']}")
-    print(
-        f"patched: by PYTHONPATH={stage.hook}, {VARIABLE}={showing.BUDGET}; switches set here are left out\n"
-    )
+    print(f"patched: by PYTHONPATH={stage.hook}, {VARIABLE}={showing.BUDGET}; switches set here are left out\n")
 
 
 def _print_table(rows: list[tuple[str, list[str], list[str]]], gone: bool) -> None:
