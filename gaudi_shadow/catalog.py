@@ -1,15 +1,12 @@
 """Find and read our own overlays. They come from this package's folder and from nowhere else."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 from functools import cache, lru_cache
 from types import CodeType
-from typing import NamedTuple
 
-from gaudi_shadow.fingerprint import UnreadableBlock, function_block, plain_lines
+from gaudi_shadow.fingerprint import function_block, plain_lines
 from gaudi_shadow.graft import CannotGraft, find_code
 from gaudi_shadow.manifest import PACKAGE_FILES, BrokenManifest, Fix, Overlay, manifest_file, parse_overlay
 
@@ -18,13 +15,6 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 class BrokenOverlay(ValueError):
     """A file of ours is missing or cannot be used; the message names it."""
-
-
-class OverlayFunction(NamedTuple):
-    """A function of an overlay file: its compiled code, which names that file, and its lines."""
-
-    code: CodeType
-    block: list[str]
 
 
 # Ours have a few kilobytes; a damaged file must not fill the memory of every process.
@@ -102,12 +92,26 @@ def known_fixes() -> dict[str, Fix]:
     return fixes
 
 
-def overlay_function(overlay: Overlay, module: str, qualname: str) -> OverlayFunction:
+def overlay_function(overlay: Overlay, module: str, qualname: str) -> CodeType:
     """The function that takes the stock one's place, compiled under its real file name.
 
     Raises:
         BrokenOverlay: the file is missing, does not compile, or does not define the function once.
     """
+    return _overlay_function(overlay, module, qualname)[1]
+
+
+def overlay_block(overlay: Overlay, module: str, qualname: str) -> list[str]:
+    """That function's own lines in its file.
+
+    Raises:
+        BrokenOverlay: as `overlay_function`.
+    """
+    source, code = _overlay_function(overlay, module, qualname)
+    return function_block(plain_lines(source), code.co_firstlineno)
+
+
+def _overlay_function(overlay: Overlay, module: str, qualname: str) -> tuple[str, CodeType]:
     relatives = overlay.files_for(module)
     candidates = [os.path.join(PACKAGE, relative) for relative in relatives]
     path = next(filter(os.path.lexists, candidates), None)
@@ -115,8 +119,6 @@ def overlay_function(overlay: Overlay, module: str, qualname: str) -> OverlayFun
         raise BrokenOverlay(f"{PACKAGE} has no {' and no '.join(relatives)}")
     try:
         source = _read(path)
-        code = find_code(compile(source, path, "exec", dont_inherit=True), qualname)
-        block = function_block(plain_lines(source), code.co_firstlineno)
-    except (OSError, SyntaxError, ValueError, CannotGraft, UnreadableBlock) as error:
+        return source, find_code(compile(source, path, "exec", dont_inherit=True), qualname)
+    except (OSError, SyntaxError, ValueError, CannotGraft) as error:
         raise BrokenOverlay(f"{path}: {_why(error)}") from error
-    return OverlayFunction(code, block)

@@ -25,7 +25,7 @@ def patched_text(stock: StockModule, decision: Decision) -> str:
     functions = [stock.function(qualname) for qualname, _ in decision.functions]
     lines = list(stock.lines)
     for function in sorted(functions, key=lambda each: each.code.co_firstlineno, reverse=True):
-        ours = catalog.overlay_function(overlay, stock.name, function.qualname).block
+        ours = catalog.overlay_block(overlay, stock.name, function.qualname)
         first = function.code.co_firstlineno - 1
         lines[first : first + len(function.block)] = _indented(ours, _indent(function.block))
     return "\n".join(lines)

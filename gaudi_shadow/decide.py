@@ -8,7 +8,6 @@ from gaudi_shadow import catalog
 from gaudi_shadow.fingerprint import UnreadableBlock
 from gaudi_shadow.graft import CannotGraft, graft, unknown_globals
 from gaudi_shadow.manifest import BrokenManifest, Fix, Overlay
-from gaudi_shadow.match import definition_disagreement
 from gaudi_shadow.outcome import (
     APPLIED,
     DISABLED,
@@ -135,11 +134,7 @@ def _grafted(decision: Decision, overlay: Overlay, stock: StockModule) -> Decisi
     functions: dict[str, CodeType] = {}
     try:
         for qualname in sorted({outcome.function for outcome in decision.applied}):
-            ours = catalog.overlay_function(overlay, stock.name, qualname)
-            reason = definition_disagreement(stock.function(qualname).block, ours.block)
-            if reason:
-                raise CannotGraft(f"{qualname}: {reason}")
-            functions[qualname] = ours.code
+            functions[qualname] = catalog.overlay_function(overlay, stock.name, qualname)
         if not functions:
             return decision
         assert stock.code is not None

@@ -1,7 +1,5 @@
 """Read the manifests of our own overlays: which fixes there are, and which text of a function each one knows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What can become of a fix, in words that `status`, `check` and the log share."""
 
-from __future__ import annotations
-
 from types import CodeType
 from typing import NamedTuple
 

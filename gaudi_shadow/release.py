@@ -1,7 +1,5 @@
 """Which vllm-gaudi release a package folder holds, read as text; nothing of vllm-gaudi is executed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -73,7 +71,7 @@ def _version_elsewhere(root: str) -> str | None:
     return None
 
 
-def _version_of(distribution: Distribution) -> str | None:
+def _version_of(distribution: "Distribution") -> str | None:
     """The version, or None where METADATA is missing, empty or has none: Python 3.15 makes errors of these."""
     try:
         metadata = distribution.metadata
@@ -84,7 +82,7 @@ def _version_of(distribution: Distribution) -> str | None:
     return metadata["Version"]
 
 
-def _may_point_to(distribution: Distribution, root: str) -> bool:
+def _may_point_to(distribution: "Distribution", root: str) -> bool:
     """False when an editable install's direct_url.json names another folder."""
     try:
         url = json.loads(distribution.read_text("direct_url.json") or "{}")["url"]

@@ -9,10 +9,10 @@ from typing import Any
 from gaudi_shadow import catalog
 from gaudi_shadow.checking import exit_code
 from gaudi_shadow.decide import decide, judge
+from gaudi_shadow.definitions import definition_disagreement
 from gaudi_shadow.entries import entries, refused
 from gaudi_shadow.graft import calling_disagreement, unknown_globals
 from gaudi_shadow.manifest import Fix, Overlay, manifest_file
-from gaudi_shadow.match import definition_disagreement
 from gaudi_shadow.outcome import APPLIED, DRIFTED, NOT_NEEDED, Decision, FixOutcome
 from gaudi_shadow.release import by_closeness
 from gaudi_shadow.release_tree import ReleaseTree, read_tree
@@ -90,12 +90,13 @@ def _in_the_way(overlay: Overlay, fix: Fix, tree: ReleaseTree) -> str:
         return "the tree does not define it"
     try:
         ours = catalog.overlay_function(overlay, fix.module, fix.function)
+        block = catalog.overlay_block(overlay, fix.module, fix.function)
     except catalog.BrokenOverlay as error:
         return str(error)
-    unknown = ", ".join(unknown_globals(stock.code, ours.code))
+    unknown = ", ".join(unknown_globals(stock.code, ours))
     reasons = [
-        calling_disagreement(found.code, ours.code),
-        definition_disagreement(found.block, ours.block),
+        calling_disagreement(found.code, ours),
+        definition_disagreement(found.block, block),
         f"the overlay's function reads {unknown}, which the module does not define" if unknown else None,
     ]
     return "; ".join(filter(None, reasons))

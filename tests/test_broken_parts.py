@@ -313,8 +313,6 @@ OVERLAYS: dict[str, Callable[[Path], Any]] = {
         "utf-8",
     ),
     "another argument": replaced("scheduler_output, req_ids", "scheduler_output, ids"),
-    "a default": replaced("scheduler_output, req_ids)", "scheduler_output, req_ids=None)"),
-    "a decorator": replaced("    def _execute_mm_encoder", "    @staticmethod\n    def _execute_mm_encoder"),
     "a generator": replaced("        encode_uncached(\n", "        yield\n        encode_uncached(\n"),
     "a coroutine": replaced("    def _execute_mm_encoder", "    async def _execute_mm_encoder"),
     "super()": replaced("        encode_uncached(\n", "        super()\n        encode_uncached(\n"),

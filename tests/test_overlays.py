@@ -19,6 +19,7 @@ import pytest
 from conftest import CHECKOUT, RUNNER, UTILS
 
 from gaudi_shadow import catalog
+from gaudi_shadow.definitions import definition_disagreement
 from gaudi_shadow.finder import TARGETS
 from gaudi_shadow.graft import find_code
 from gaudi_shadow.outcome import APPLIED, NOT_NEEDED
@@ -53,7 +54,7 @@ def test_a_fix_has_its_function_its_module_and_its_page(release, name):
     fix = overlay.fixes[name]
     assert fix.name == name
     ours = catalog.overlay_function(overlay, fix.module, fix.function)
-    assert Path(ours.code.co_filename).resolve().is_relative_to(OVERLAYS)
+    assert Path(ours.co_filename).resolve().is_relative_to(OVERLAYS)
     module = importlib.import_module("gaudi_shadow.fixes." + name.replace("-", "_"))
     assert list(inspect.signature(module.configure).parameters) == ["on"]
     assert fix.switch == getattr(module, "VARIABLE", "")
@@ -201,6 +202,8 @@ def test_the_manifest_knows_the_real_functions(request, module):
     for name, state in states.items():
         if state == APPLIED:
             assert found in overlay.fixes[name].fingerprints
+            ours = catalog.overlay_block(overlay, module, target.qualname)
+            assert definition_disagreement(target.stock.function(target.qualname).block, ours) is None
 
 
 SAYS_LITTLE = re.compile(r"""[#"@]|(import|from|class|def) |\w+: [\w.]+,$|[\w.]+\(\)$""")
