@@ -20,7 +20,7 @@ from command_line import (
 )
 from conftest import Workshop
 
-from gaudi_shadow import asking
+from gaudi_shadow.inspection import asking
 
 BYPASS = """
 import sys

@@ -18,7 +18,7 @@ from conftest import CHECKOUT, Workshop
 from pages import PAGES, Shown, anchors, parts, sections, table_rows, to_be_parsed, to_be_run
 
 from gaudi_shadow import catalog, cli, counters
-from gaudi_shadow.known_releases import STATES, known_releases
+from gaudi_shadow.maintaining.known_releases import STATES, known_releases
 from gaudi_shadow.manifest import Fix
 from gaudi_shadow.vllm_environ import NAMES
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import APPLIED, BUDGET, COVERED, MERGE, RUNNER_FILE, UTILS_FILE, change, check, fixes_in, states_in
 from conftest import RUNNER, UTILS, Workshop, run_python
 
-from gaudi_shadow.release_tree import read_tree
+from gaudi_shadow.maintaining.release_tree import read_tree
 
 MERGE_QUALNAME, ENCODER_QUALNAME = "_merge_multimodal_embeddings", "HPUModelRunner._execute_mm_encoder"
 SCATTER = "rows.masked_scatter_(is_multimodal.unsqueeze(-1), source)"

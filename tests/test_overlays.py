@@ -19,9 +19,9 @@ import pytest
 from conftest import CHECKOUT, RUNNER, UTILS
 
 from gaudi_shadow import catalog
-from gaudi_shadow.definitions import definition_disagreement
 from gaudi_shadow.finder import TARGETS
 from gaudi_shadow.graft import find_code
+from gaudi_shadow.maintaining.definitions import definition_disagreement
 from gaudi_shadow.outcome import APPLIED, NOT_NEEDED
 
 OVERLAYS = CHECKOUT / "overlays"

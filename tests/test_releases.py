@@ -14,10 +14,10 @@ from packaging.version import Version
 
 from gaudi_shadow import catalog
 from gaudi_shadow.demo.standin import write_release
-from gaudi_shadow.known_releases import STATES, KnownRelease, known_releases
+from gaudi_shadow.maintaining.known_releases import STATES, KnownRelease, known_releases
+from gaudi_shadow.maintaining.release_tree import ReleaseTree, read_tree
 from gaudi_shadow.manifest import BrokenManifest, parse_overlay
 from gaudi_shadow.release import by_closeness
-from gaudi_shadow.release_tree import ReleaseTree, read_tree
 
 TEXTS = [
     (fix, seen)

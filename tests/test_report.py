@@ -9,7 +9,7 @@ import socket
 import pytest
 from conftest import clean_environment, run_python
 
-from gaudi_shadow.reporting import without_paths
+from gaudi_shadow.inspection.reporting import without_paths
 
 
 def report_of(workshop, release, **variables):

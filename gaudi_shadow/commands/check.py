@@ -23,8 +23,8 @@ def print_report(args: argparse.Namespace) -> int:
     Returns:
         The report's exit code: the worst of the fixes asked for.
     """
-    from gaudi_shadow.checking import make_report
-    from gaudi_shadow.report_text import report_text
+    from gaudi_shadow.inspection.checking import make_report
+    from gaudi_shadow.inspection.report_text import report_text
 
     report: dict[str, Any] = make_report(args.fixes, args.root)
     print(json.dumps(report, indent=2) if args.json else report_text(report))

@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the diffs; where a module cannot be patched, say why and exit as `check` would."""
-    from gaudi_shadow.composing import difference
-    from gaudi_shadow.patched import composed, module_name
+    from gaudi_shadow.inspection.composing import difference
+    from gaudi_shadow.inspection.patched import composed, module_name
 
     modules = [module_name(args.module)] if args.module else sorted(TARGETS)
     texts, code = composed(modules, args.root)

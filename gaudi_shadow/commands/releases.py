@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from gaudi_shadow.known_releases import REFUSED, STATES, KnownRelease, known_releases
+from gaudi_shadow.maintaining.known_releases import REFUSED, STATES, KnownRelease, known_releases
 
 HELP = "list vllm-gaudi's releases: verified, accepted by their functions' text, refused and why"
 

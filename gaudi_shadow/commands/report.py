@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print it; exit 0, whatever the states are."""
-    from gaudi_shadow.checking import make_report
-    from gaudi_shadow.reporting import bug_report
+    from gaudi_shadow.inspection.checking import make_report
+    from gaudi_shadow.inspection.reporting import bug_report
 
     print(bug_report(make_report(root=args.root)))
     return 0

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the text; where the module cannot be patched, say why and exit as `check` would."""
-    from gaudi_shadow.patched import composed, module_name
+    from gaudi_shadow.inspection.patched import composed, module_name
 
     module = module_name(args.module)
     texts, code = composed([module], args.root)

@@ -11,8 +11,8 @@ from typing import Any
 
 from gaudi_shadow.commands import UsageError
 from gaudi_shadow.locate import NotFound
+from gaudi_shadow.maintaining.verifying import verify
 from gaudi_shadow.outcome import APPLIED
-from gaudi_shadow.verifying import verify
 
 HELP = "for maintainers: hold the overlays against a release's tree: exit 0 all fit, 1 not found, 2 drifted"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 
-from gaudi_shadow.asking import findings
-from gaudi_shadow.checking import exit_code
 from gaudi_shadow.commands import UsageError
 from gaudi_shadow.finder import TARGETS
+from gaudi_shadow.inspection.asking import findings
+from gaudi_shadow.inspection.checking import exit_code
 
 
 def module_name(text: str) -> str:

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from gaudi_shadow import catalog
-from gaudi_shadow.checking import exit_code
 from gaudi_shadow.decide import decide, judge
-from gaudi_shadow.definitions import definition_disagreement
-from gaudi_shadow.entries import entries, refused
 from gaudi_shadow.graft import calling_disagreement, unknown_globals
+from gaudi_shadow.inspection.checking import exit_code
+from gaudi_shadow.inspection.entries import entries, refused
+from gaudi_shadow.maintaining.definitions import definition_disagreement
+from gaudi_shadow.maintaining.release_tree import ReleaseTree, read_tree
+from gaudi_shadow.maintaining.verify_steps import NO_NAME, steps
 from gaudi_shadow.manifest import Fix, Overlay, manifest_file
 from gaudi_shadow.outcome import APPLIED, DRIFTED, NOT_NEEDED, Decision, FixOutcome
 from gaudi_shadow.release import by_closeness
-from gaudi_shadow.release_tree import ReleaseTree, read_tree
 from gaudi_shadow.stock import StockFunction
-from gaudi_shadow.verify_steps import NO_NAME, steps
 
 
 def verify(root: str, against: str | None = None, release: str | None = None) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from collections.abc import Collection
 from typing import Any, BinaryIO, cast
 
 from gaudi_shadow.commands import UsageError
-from gaudi_shadow.entries import all_refused
 from gaudi_shadow.finder import TARGETS
 from gaudi_shadow.inject_folder import PACKAGE
+from gaudi_shadow.inspection.entries import all_refused
 
-PROBE = os.path.join(PACKAGE, "probe.py")
+PROBE = os.path.join(PACKAGE, "inspection", "probe.py")
 PATIENCE = 120  # seconds; a start from a cold network disk takes a few
 SEE_START = f"make '{sys.executable} -c 1' work first; if it does, reinstall gaudi-shadow"
 

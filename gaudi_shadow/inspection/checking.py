@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 import gaudi_shadow
-from gaudi_shadow.asking import findings
 from gaudi_shadow.commands import UsageError
-from gaudi_shadow.entries import unknowable
+from gaudi_shadow.inspection.asking import findings
+from gaudi_shadow.inspection.entries import unknowable
 from gaudi_shadow.outcome import APPLIED, DISABLED, DRIFTED, NOT_APPLIED, NOT_NEEDED
 
 EXIT_CODES = {APPLIED: 0, NOT_NEEDED: 0, DISABLED: 1, NOT_APPLIED: 1, DRIFTED: 2}

@@ -8,11 +8,11 @@ from importlib.machinery import ModuleSpec
 from typing import Any, NamedTuple
 
 from gaudi_shadow import catalog, locate, record
-from gaudi_shadow.composing import patched_text
 from gaudi_shadow.decide import ASK, REINSTALL, decide
-from gaudi_shadow.entries import all_refused, entries, refused
 from gaudi_shadow.finder import TARGETS, installed_finder, is_strict
-from gaudi_shadow.hook_state import HookState, hook_state
+from gaudi_shadow.inspection.composing import patched_text
+from gaudi_shadow.inspection.entries import all_refused, entries, refused
+from gaudi_shadow.inspection.hook_state import HookState, hook_state
 from gaudi_shadow.loader import with_parts_loaded
 from gaudi_shadow.manifest import BrokenManifest
 from gaudi_shadow.outcome import DRIFTED, FAILURES, NOT_APPLIED, Decision, with_state

@@ -12,6 +12,7 @@ import json  # noqa: E402
 import os  # noqa: E402
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(FOLDER)
 
 
 def _leave_own_folder() -> None:
@@ -25,7 +26,7 @@ def _have_package() -> None:
     if "gaudi_shadow" in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(
-        "gaudi_shadow", os.path.join(FOLDER, "__init__.py"), submodule_search_locations=[FOLDER]
+        "gaudi_shadow", os.path.join(PACKAGE, "__init__.py"), submodule_search_locations=[PACKAGE]
     )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -39,11 +40,11 @@ def main() -> None:
     _leave_own_folder()
     try:
         _have_package()
-        from gaudi_shadow.survey import survey
+        from gaudi_shadow.inspection.survey import survey
 
         answer = survey(question["root"], question["texts"])
     except Exception as error:
-        where = getattr(sys.modules.get("gaudi_shadow"), "__file__", None) or FOLDER
+        where = getattr(sys.modules.get("gaudi_shadow"), "__file__", None) or os.path.join(PACKAGE, "__init__.py")
         answer = {"fault": f"{os.path.dirname(where)}: {type(error).__name__}: {error}"}
     with open(question["fd"], "w", encoding="ascii") as pipe:
         json.dump(answer, pipe)

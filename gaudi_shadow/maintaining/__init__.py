@@ -1,0 +1,1 @@
+"""What the maintainers of the overlays use: `verify` and `releases`."""
