@@ -57,13 +57,15 @@ def merge_time(result: Result) -> str:
     fills = sorted({row["fill"] for row in result["rows"]})
     found = {(row["tokens"], row["hidden"], row["fill"]): row for row in result["rows"]}
     sizes = sorted({(row["tokens"], row["hidden"]) for row in result["rows"]})
+    names = ("ratio", "ratio_of_index_copy_alone", "ratio_with_items")
     body = []
     for tokens, hidden in sizes:
         last = found[tokens, hidden, fills[-1]]
         rows = [found[tokens, hidden, fill] for fill in fills]
-        ratios = [f"{row[name]:.3f}" for name in ("ratio", "ratio_with_items") for row in rows]
+        ratios = [f"{row[name]:.3f}" for name in names for row in rows]
         body.append((f"{tokens:,}", f"{hidden:,}", *ratios, f"{last['stock_ms']:.2f}", f"{last['patched_ms']:.2f}"))
-    head = ("tokens", "hidden", *(f"fill {fill}" for fill in fills), *(f"items, {fill}" for fill in fills))
+    words = ("fill", "`index_copy_` alone,", "items,")
+    head = ("tokens", "hidden", *(f"{word} {fill}" for word in words for fill in fills))
     head += (f"stock, ms at {fills[-1]}", "patched")
     worst = result["worst_ratio_at_fill"]
     equal = "equal in every case" if result["bits_equal"] else "**NOT equal**"
