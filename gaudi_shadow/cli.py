@@ -19,11 +19,10 @@ USAGE_ERROR = 64
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse exits with 2 on a usage error; here 2 means that the source has drifted."""
+    """argparse exits with 2 on a usage error, which here means that the source has drifted, and says it in two lines."""
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE_ERROR, f"{self.prog}: error: {message}\n")
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
 
 def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
