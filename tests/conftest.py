@@ -119,6 +119,14 @@ def own_workshop(tmp_path: Path) -> Workshop:
     return make_workshop(tmp_path)
 
 
+@pytest.fixture
+def light(tmp_path: Path) -> Workshop:
+    """A workshop of the test's own whose releases import in milliseconds."""
+    from adversity.light import make_light
+
+    return make_light(tmp_path / "light")
+
+
 @pytest.fixture(scope="session")
 def release_root() -> Path:
     """The real release tree in GAUDI_FIXES_ROOT."""

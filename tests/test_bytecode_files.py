@@ -23,11 +23,6 @@ CHECKED = py_compile.PycInvalidationMode.CHECKED_HASH
 TIMESTAMP = py_compile.PycInvalidationMode.TIMESTAMP
 
 
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
-
-
 def compile_other(path: Path, module: str, mode: py_compile.PycInvalidationMode, edit: Edit = edit_inside) -> None:
     """Write the `.pyc` of a text that differs from the file's, and make Python believe it belongs to the file."""
     original = path.read_bytes()

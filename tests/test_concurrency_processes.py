@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
-from adversity.light import ASK, RELEASE, TARGETS, make_light, target_file
+from adversity.light import ASK, RELEASE, TARGETS, target_file
 from conftest import RUNNER, UTILS, Workshop, bare_python, run_python
 
 INTERPRETERS = 64
 TIMED = "import faulthandler; faulthandler.dump_traceback_later(200, exit=True)\n"
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-
-
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
 
 
 def test_sixty_four_interpreters_at_once(light: Workshop) -> None:

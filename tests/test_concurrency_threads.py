@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from adversity.light import FUNCTIONS, RELEASE, TARGETS, make_light, target_file
+from adversity.light import FUNCTIONS, RELEASE, TARGETS, target_file
 from conftest import RUNNER, UTILS, Workshop, run_python
 
 # Every script has its own clock: what has not ended by then is a deadlock, and every thread's stack is shown.
@@ -14,11 +13,6 @@ TIMED = """
 import faulthandler, importlib, json, sys, threading
 faulthandler.dump_traceback_later(60, exit=True)
 """
-
-
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
 
 
 def answer_of(script: str, light: Workshop, **variables: str) -> dict:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from adversity.light import ASK, RELEASE, TARGETS, Answer, ask, make_light, target_file
+from adversity.light import ASK, RELEASE, TARGETS, Answer, ask, target_file
 from conftest import RUNNER, UTILS, Workshop, run_python
 
 RUNS = 100
@@ -21,11 +21,6 @@ SWITCHES = (
     {"VLLM_GAUDI_SHADOW_STRICT": "1"},
     {"VLLM_HPU_MM_ENCODER_MAX_PATCHES": "4096"},
 )
-
-
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
 
 
 def contents(tree: Path) -> dict[str, str]:

@@ -15,18 +15,12 @@ from adversity.light import (
     change,
     edit_inside,
     edit_outside,
-    make_light,
     target_file,
 )
 from conftest import RUNNER, UTILS, Workshop, run_python
 
 Edit = Callable[[Path, str, Callable[[str], str]], None]
 FIXES = {UTILS: ["mm-merge-idxcopy"], RUNNER: ["mm-encoder-budget", "mm-encoder-covered"]}
-
-
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
 
 
 def other(module: str) -> str:

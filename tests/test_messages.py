@@ -97,11 +97,6 @@ REFUSALS: dict[str, tuple[Callable[[Workshop], Any], list[str]]] = {
 }
 
 
-@pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path)
-
-
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_refusal_says_all_that_is_needed_once(light: Workshop, name: str) -> None:
     damage, words = REFUSALS[name]

@@ -30,11 +30,6 @@ NAMES = (
 
 
 @pytest.fixture
-def light(tmp_path: Path) -> Workshop:
-    return make_light(tmp_path / "light")
-
-
-@pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A folder full of modules of our names and of names that we import; each leaves a mark when it is executed."""
     folder, marks = tmp_path / "hostile", tmp_path / "marks"
