@@ -12,13 +12,15 @@ def _package_folder(here):
     """gaudi_shadow beside this file (a checkout), or around it (inject/ in an installed package)."""
     beside, around = os.path.join(here, "gaudi_shadow"), os.path.dirname(here)
     for folder in (beside, around):
-        if os.path.basename(folder) == "gaudi_shadow" and os.path.isfile(os.path.join(folder, "finder.py")):
+        if os.path.basename(folder) == "gaudi_shadow" and os.path.isfile(os.path.join(folder, "__init__.py")):
             return folder
     return None
 
 
 def _switch_on(here):
     # importlib.util costs 1.09x of a bare start, so its frozen parts are used as they are (see docs/how-it-works.md).
+    if any(type(finder).__module__ == "gaudi_shadow.finder" for finder in sys.meta_path):
+        return
     if "gaudi_shadow" not in sys.modules:
         folder = _package_folder(here)
         if folder is None:
@@ -68,5 +70,6 @@ if __name__ == "sitecustomize":
                 _switch_on(_here)
             except Exception as error:
                 if sys.stderr is not None:
-                    sys.stderr.write("gaudi-shadow: not active: %s: %s\n" % (type(error).__name__, error))
+                    failed = (type(error).__name__, error)
+                    sys.stderr.write("gaudi-shadow: not active: %s: %s; reinstall gaudi-shadow\n" % failed)
     _run_hidden(_here)

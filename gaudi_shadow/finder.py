@@ -42,15 +42,20 @@ class ShadowFinder:
 
             return find_patched_spec(name, path, target)
         except Exception as error:  # the package was removed or half upgraded below a running process
-            return stay_out(name, error)
+            theirs = getattr(error, "raised_by_another_finder", None)
+            if theirs is None:
+                return stay_out(name, error)
+        raise theirs
+
+
+def is_ours(finder: object) -> bool:
+    """Whether a finder is ours, also when this module was imported anew or another copy of it installed the finder."""
+    return type(finder).__module__ == ShadowFinder.__module__
 
 
 def installed_finder() -> "ShadowFinder | None":
     """Our finder on sys.meta_path, or None."""
-    for finder in sys.meta_path:
-        if isinstance(finder, ShadowFinder):
-            return finder
-    return None
+    return next(filter(is_ours, sys.meta_path), None)  # type: ignore[arg-type]
 
 
 def install(route: str = "start") -> "ShadowFinder | None":

@@ -18,6 +18,7 @@ _entries: dict[str, tuple[Decision, str, str]] = {}
 
 TOO_LATE = "it was imported before the hook was installed and is not executed again"
 SWITCHED_OFF = "VLLM_GAUDI_SHADOW switches it off"
+ABSENT = "our finder was not on sys.meta_path when it was imported, or was removed from there"
 BYPASSED = "it was imported without asking our finder: another finder answered first"
 
 
@@ -41,7 +42,9 @@ def why_stock(module: str) -> str:
     finder = installed_finder()
     if is_switched_off():
         return SWITCHED_OFF
-    return TOO_LATE if finder is None or module in finder.too_late else BYPASSED
+    if finder is None:
+        return ABSENT
+    return TOO_LATE if module in finder.too_late else BYPASSED
 
 
 def note_too_late(modules: tuple[str, ...]) -> None:
@@ -63,7 +66,7 @@ def refused(spec: ModuleSpec, reason: str, todo: str) -> Decision:
 def internal_fault(spec: ModuleSpec, error: Exception) -> Decision:
     """The decision to run a module stock because we ourselves failed."""
     reason = f"internal error in gaudi-shadow: {type(error).__name__}: {error}"
-    return refused(spec, reason, "please report it with what 'gaudi-shadow report' prints")
+    return refused(spec, reason, "reinstall gaudi-shadow; if it comes again, file what 'gaudi-shadow report' prints")
 
 
 class WrongValue(ValueError):

@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from gaudi_shadow.finder import ShadowFinder
+from gaudi_shadow.finder import is_ours
 from gaudi_shadow.loader import ShadowLoader
 
 _asked = threading.local()
+
+
+class AnotherFinderFailed(Exception):
+    """What another finder raised, in `raised_by_another_finder`; the import fails with that, as it would without us."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.raised_by_another_finder = error
 
 
 def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -38,8 +46,8 @@ def find_stock_spec(name: str, path: Sequence[str] | None, target: ModuleType | 
 
 def _others_in_turn() -> list[object]:
     finders: list[object] = list(sys.meta_path)
-    ours = next((place for place, finder in enumerate(finders) if isinstance(finder, ShadowFinder)), -1)
-    return [finder for finder in finders[ours + 1 :] + finders[: max(ours, 0)] if not isinstance(finder, ShadowFinder)]
+    ours = next((place for place, finder in enumerate(finders) if is_ours(finder)), -1)
+    return [finder for finder in finders[ours + 1 :] + finders[: max(ours, 0)] if not is_ours(finder)]
 
 
 def find_untouched_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
@@ -56,12 +64,18 @@ def find_patched_spec(name: str, path: Sequence[str] | None, target: ModuleType 
 
     A finder that itself searches sys.meta_path (ddtrace's module watchdog) comes back to us for the same name; then
     the inner call has done the wrapping, and the spec that the other finder makes of it is passed on as it is.
+
+    Raises:
+        AnotherFinderFailed: see there.
     """
     if getattr(_asked, "only_stock", False):
         return None
     wrapped: dict[str, int] = _asked.__dict__.setdefault("wrapped", {})
     before = wrapped.get(name, 0)
-    spec = find_stock_spec(name, path, target)
+    try:
+        spec = find_stock_spec(name, path, target)
+    except Exception as error:
+        raise AnotherFinderFailed(error) from error
     if spec is None or wrapped.get(name, 0) != before:
         return spec
     if not hasattr(spec.loader, "exec_module"):

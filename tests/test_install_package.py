@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,31 +62,54 @@ def test_pip_install_activates_and_uninstall_leaves_no_file(tmp_path: Path) -> N
     quiet(venv.python)
 
 
-@pytest.mark.parametrize("lost", ["", "finder.py", "__init__.py"])
-def test_a_pth_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "a file of the user's"])
+def test_a_pth_that_is_left_behind_is_silent(tmp_path: Path, left: str) -> None:
     venv = copy_of_piped(tmp_path / "venv")
     package = venv.site_packages / "gaudi_shadow"
-    if lost:
-        (package / lost).unlink()
-        shutil.rmtree(package / "__pycache__", ignore_errors=True)
-    else:
-        shutil.rmtree(package)
+    shutil.rmtree(package)
+    if left != "nothing":
+        package.mkdir()
+    if left == "a file of the user's":
+        (package / "notes.py").write_text("", "utf-8")
     quiet(venv.python)
-    if lost != "__init__.py":
-        assert not is_active(venv.python)
+    assert not is_active(venv.python)
 
 
-@pytest.mark.parametrize("lost", ["gaudi_shadow", "gaudi_shadow/finder.py"])
-def test_a_sitecustomize_that_is_left_behind_is_silent(tmp_path: Path, lost: str) -> None:
-    target = tmp_path / "target"
-    shutil.copytree(target_folder(), target)
-    inject = tmp_path / "inject"
-    if lost == "gaudi_shadow":
-        shutil.move(target / "gaudi_shadow" / "inject", inject)
-    else:
-        inject = target / "gaudi_shadow" / "inject"
-        (target / lost).unlink()
-    quiet(bare_venv().python, PYTHONPATH=str(inject))
+def test_a_sitecustomize_that_is_left_behind_is_silent(tmp_path: Path) -> None:
+    shutil.copytree(target_folder() / "gaudi_shadow" / "inject", tmp_path / "inject")
+    quiet(bare_venv().python, PYTHONPATH=str(tmp_path / "inject"))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_text("", "utf-8"),
+    "cut": lambda path: path.write_text(path.read_text("utf-8")[:900] + "\n(", "utf-8"),
+    "of a version without install": lambda path: path.write_text("ShadowFinder = None\n", "utf-8"),
+    "another program's": lambda path: path.write_text("raise RuntimeError('not ours')\n", "utf-8"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("route", ["pth", "sitecustomize"])
+def test_a_finder_that_cannot_be_used_is_said_in_one_line(tmp_path: Path, route: str, damage: str) -> None:
+    """A venv executes the line of a .pth twice; Python starts all the same."""
+    venv = copy_of_piped(tmp_path / "venv")
+    variables = {}
+    if route == "sitecustomize":
+        (venv.site_packages / "gaudi_shadow.pth").unlink()
+        variables["PYTHONPATH"] = str(venv.site_packages / "gaudi_shadow" / "inject")
+    DAMAGES[damage](venv.site_packages / "gaudi_shadow" / "finder.py")
+    shutil.rmtree(venv.site_packages / "gaudi_shadow" / "__pycache__", ignore_errors=True)
+    done = run_any(venv.python, "-c", "import sys; print(1); sys.exit(3)", env=clean_environment(**variables))
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gaudi-shadow: not active: ") and line.endswith("; reinstall gaudi-shadow")
+    assert (done.returncode, done.stdout) == (3, "1\n")
+
+
+def test_a_part_of_ours_that_somebody_imports_first_does_not_keep_the_hook_out(tmp_path: Path) -> None:
+    venv = copy_of_piped(tmp_path / "venv")
+    (venv.site_packages / "aaa.pth").write_text("import gaudi_shadow.finder\n", "utf-8")
+    assert is_active(venv.python)
 
 
 def test_a_venv_that_is_copied_or_moved_stays_active(tmp_path: Path) -> None:
