@@ -11,6 +11,7 @@ Exit code 0 when nothing is wrong, 1 else.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -31,11 +32,23 @@ MUTATIONS: list[Mutation] = [*TEXT, *FILES, *STRUCTURE]
 FAULTS = ("misapplied", "half patched", "crashed", "not refused", "missed", "noise")
 
 
+def forget_what_is_installed() -> None:
+    """Be a Python without us, whatever this environment has installed and set: the judge compares with stock."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "gaudi_shadow.finder"]
+    for name in [name for name in os.environ if name.startswith("VLLM_GAUDI_SHADOW")]:
+        del os.environ[name]
+    _forget_modules()
+
+
 def use_package(hook: Path) -> None:
     """Import gaudi_shadow from `hook` from now on."""
+    _forget_modules()
+    sys.path.insert(0, str(hook))
+
+
+def _forget_modules() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "gaudi_shadow"]:
         del sys.modules[name]
-    sys.path.insert(0, str(hook))
 
 
 def standins(folder: Path) -> tuple[Path, list[Path]]:
@@ -128,6 +141,7 @@ def main() -> int:
     parser.add_argument("--module", choices=sorted(FUNCTIONS), action="append", help="only this target")
     parser.add_argument("--keep", type=Path, help="write each mutant that shows a fault into this folder")
     args = parser.parse_args()
+    forget_what_is_installed()
     sys.dont_write_bytecode = True
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:

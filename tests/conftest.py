@@ -6,6 +6,7 @@ import atexit
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,9 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job ignores it, and children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An installed copy of ours is active in pytest's own process by then; the tests are of this checkout.
 sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "gaudi_shadow.finder"]

@@ -134,7 +134,7 @@ def test_a_target_imported_before_the_hook_is_too_late(workshop: Workshop, tmp_p
 
 
 def test_an_interrupt_ends_it_quietly(workshop: Workshop, tmp_path: Path) -> None:
-    end = "import os, signal, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
+    end = "import os, signal, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(20)"
     users = hidden_sitecustomize(tmp_path, IN_THE_NEW_INTERPRETER.format(end=end))
     done = gaudi_shadow(workshop.hook, "check", env=on_path(workshop.hook, users))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
