@@ -8,6 +8,7 @@ control is a `.pth` that only imports os. Needs the extra `test`, which builds t
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import statistics
@@ -82,6 +83,8 @@ def routes(folder: Path) -> dict[str, Route]:
 
 def measure(options: Any) -> Figures:
     """Every route once a round, after one start that leaves its bytecode behind."""
+    if not importlib.util.find_spec("hatchling"):
+        sys.exit("bench: startup_time builds the wheel and needs hatchling: install '.[test]' for this Python")
     from activation.places import new_folder
 
     count = 3 if options.small else 101
