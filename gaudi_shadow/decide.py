@@ -67,9 +67,15 @@ def _judged(overlay: Overlay, stock: StockModule, version: str) -> Decision:
         for fix in catalog.known_fixes().values()
         if fix.module == stock.name and fix.name not in overlay.fixes
     ]
-    changed = any(fix.name in overlay.stated for fix in fixes)
-    note = overlay.note if changed and not overlay.confirmed else ""
-    return Decision(stock.name, stock.file, version, overlay.release, note, tuple(outcomes))
+    named = _stating(overlay, fixes)
+    note = "" if named.confirmed else named.note
+    return Decision(stock.name, stock.file, version, named.release, note, tuple(outcomes))
+
+
+def _stating(overlay: Overlay, fixes: list[Fix]) -> Overlay:
+    """The overlay itself, or the base that it has all about a module's fixes from: the files are that one's."""
+    names = {fix.name for fix in fixes}
+    return next((each for each in map(catalog.overlay, overlay.lineage) if names & each.stated), overlay)
 
 
 def judge(fix: Fix, stock: StockModule) -> FixOutcome:
