@@ -17,7 +17,13 @@ from conftest import CHECKOUT, Workshop
         (["check", "mm-merge"], f"the fixes are {', '.join(sorted(APPLIED['v0.30.0']))}"),
         (["status", "mm-merge"], "no fix is called mm-merge"),
         (["check", "--root", "no-such-folder"], "no-such-folder"),
-        (["check", "--no-such-option"], "--no-such-option"),
+        (
+            ["check", "--rot", "DIR"],
+            "gaudi-shadow check: unrecognized arguments: --rot DIR; see 'gaudi-shadow check --h",
+        ),
+        (["check", "--rot", "--json"], "gaudi-shadow check: unrecognized arguments: --rot; "),
+        (["run", "--rot", "--", "true"], "gaudi-shadow run: unrecognized arguments: --rot; see 'gaudi-shadow run --h"),
+        (["--rot"], "gaudi-shadow: "),
         (["no-such-command"], "no-such-command"),
         ([], "COMMAND"),
     ],
@@ -67,6 +73,14 @@ def test_a_damaged_package_is_not_applied(own_workshop: Workshop) -> None:
     report = check(own_workshop, "v0.26.0")
     assert report["exit_code"] == 1
     assert "SyntaxError" in report["fixes"][0]["reason"]
+
+
+def test_a_part_of_the_command_that_is_missing_is_to_be_reinstalled(own_workshop: Workshop) -> None:
+    shutil.rmtree(own_workshop.hook / "gaudi_shadow/inspection")
+    done = gaudi_shadow(own_workshop.hook, "check", env=own_workshop.environment("v0.26.0"))
+    assert (done.returncode, done.stdout) == (64, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("No module named 'gaudi_shadow.inspection'; reinstall gaudi-shadow")
 
 
 def test_the_text_report_is_aligned_and_complete(workshop: Workshop) -> None:

@@ -101,6 +101,7 @@ def test_what_run_cannot_start(workshop: Workshop, tmp_path: Path) -> None:
     no_interpreter = tmp_path / "no-interpreter"
     no_interpreter.write_text("#!/no/such/interpreter\n")
     no_interpreter.chmod(0o755)
+    assert run(workshop.hook, "--", "").stderr == "gaudi-shadow run: '': command not found\n"
     for command, code, words in (
         ("no-such-command", 127, "command not found"),
         (str(no_interpreter), 127, "not found"),
@@ -131,6 +132,10 @@ def test_a_damaged_command_stops_no_other(own_workshop: Workshop) -> None:
     assert gaudi_shadow(own_workshop.hook, "path", env=clean_environment()).returncode == 0
     damaged = gaudi_shadow(own_workshop.hook, "plan", env=clean_environment())
     assert (damaged.returncode, damaged.stderr.count("\n")) == (64, 1)
+
+
+def test_the_help_shows_how_a_command_is_given(workshop: Workshop) -> None:
+    assert "usage: gaudi-shadow run [-h] -- COMMAND ...\n" in run(workshop.hook, "--help").stdout
 
 
 def test_the_version_and_the_list_of_commands(workshop: Workshop) -> None:

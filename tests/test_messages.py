@@ -15,7 +15,7 @@ from conftest import RUNNER, UTILS, Workshop, run_python
 
 from gaudi_shadow.cli import COMMANDS
 from gaudi_shadow.fingerprint import fingerprint, function_block, plain_lines
-from gaudi_shadow.messages import one_line
+from gaudi_shadow.messages import one_line, printable
 
 BOTH = ("mm-encoder-budget", "mm-encoder-covered")
 # Three imports of both targets in one process, and a reload.
@@ -186,3 +186,7 @@ print(module.HPUModelRunner._execute_mm_encoder.__code__.co_filename)
 )
 def test_one_line(text: str, line: str) -> None:
     assert one_line(text) == line
+
+
+def test_what_is_printable_keeps_its_spaces() -> None:
+    assert printable("  a\n b\t\x1b\udcff \xf6") == "  a\\n b\\t\\x1b\\udcff \xf6"

@@ -67,7 +67,7 @@ def test_the_table_tells_the_same(plan: Any) -> None:
         "7 x 65,536 patches: 1 image 4096x4096",
     ):
         assert line in lines
-    assert "VLLM_HPU_MM_ENCODER_MAX_PATCHES=65536" in out
+    assert "export VLLM_HPU_MM_ENCODER_MAX_PATCHES=65536" in lines
     assert all(line == line.rstrip() for line in out.splitlines())
 
 
@@ -100,10 +100,18 @@ def test_warm_up_is_advised_with_the_counts_that_the_budget_lets_through(plan_js
     assert plan_json(*QWEN3, *apart)["advice"]["warm_up"] == told["advice"]["warm_up"]
 
 
-def test_the_largest_image_of_the_model_is_named(plan_json: Any) -> None:
+def test_the_largest_image_of_the_model_is_named_and_one_budget_is_to_be_set(plan: Any, plan_json: Any) -> None:
     told = plan_json(*QWEN3, "--image", "512x512")
     assert told["advice"]["budget"] == 1_024
-    assert any("=65536 " in line for line in told["advice"]["lines"])
+    assert told["advice"]["set"] == "VLLM_HPU_MM_ENCODER_MAX_PATCHES=1024"
+    assert any(": 65536 in its place" in line for line in told["advice"]["lines"])
+    assert plan(*QWEN3, "--image", "512x512")[1].count("VLLM_HPU_MM_ENCODER_MAX_PATCHES") == 1
+
+
+def test_the_help_gives_the_defaults_of_how_it_runs(plan: Any) -> None:
+    text = " ".join(plan("--help")[1].split())
+    for words in ("float32 (default: bfloat16)", "share the tower (default: 1)", "keeps scores (default: fused)"):
+        assert words in text
 
 
 def test_a_model_folder_gives_an_estimate_and_its_formula(plan: Any, plan_json: Any, qwen3: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from adversity.light import ASK, RELEASE, TARGETS, Answer, ask, make_light, target_file
+from command_line import gaudi_shadow
 from conftest import CHECKOUT, RUNNER, UTILS, Workshop, bare_python, clean_environment, run_python
 
 PACKAGE = CHECKOUT / "gaudi_shadow"
@@ -321,6 +322,26 @@ def test_names_of_files_cannot_command_a_terminal(tmp_path: Path) -> None:
     assert line.isprintable() and "\\x1b[2J" in line
     strict = ask(light.environment(RELEASE, VLLM_GAUDI_SHADOW_STRICT="1"))
     assert strict.imports[UTILS].isprintable()
+    tree, nowhere = str(light.trees[RELEASE]), str(folder / "nowhere")
+    for command in (
+        ["check", "--root", tree],
+        ["status", "--root", tree],
+        ["verify", "--root", tree],
+        ["check", "--root", nowhere],
+        ["verify", "--root", nowhere],
+        ["verify", "--root", tree, "--against", str(folder)],
+        ["plan", "--model", nowhere, "--image", "4x4"],
+        ["demo", "--root", nowhere],
+        ["show", nowhere],
+        ["check", "a\x1b[2J\nb"],
+        ["check", "--a\x1b[2J\nb"],
+        ["a\x1b[2J\nb"],
+        ["run", "--", nowhere],
+    ):
+        done = gaudi_shadow(light.hook, *command, env=light.environment(RELEASE))
+        lines = (done.stdout + done.stderr).split("\n")
+        assert all(map(str.isprintable, lines)) and done.stderr.count("\n") <= 1, command
+        assert any("\\x1b[2J\\nb" in line for line in lines), command
 
 
 def test_the_pth_line_is_fixed_text() -> None:

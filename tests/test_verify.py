@@ -112,6 +112,18 @@ def test_what_it_says_to_add_makes_a_drifted_tree_fit(own_workshop: Workshop, tm
     assert states_in(report) == APPLIED["v0.26.0"]
 
 
+def test_a_tree_without_a_version_says_where_its_name_is_to_be_filled_in(workshop: Workshop, tmp_path: Path) -> None:
+    tree = a_tree(tmp_path / "new", RUNNER_FILE, CHECKS, CHECKS + "            del count\n")
+    lines = verify(workshop.hook, tree).stdout.splitlines()
+    assert lines[0] == f"vllm-gaudi of unknown version in {tree}"
+    assert found_by(workshop.hook, tree)["release"] == "unknown"
+    (named,) = (line for line in lines if line.startswith("- name the release with --release"))
+    assert "<name of the release>" in named
+    (filled,) = (line for line in lines if '"<name of the release>"' in line)
+    assert filled.strip() == '"<name of the release>"'
+    assert "<name" not in verify(workshop.hook, tree, "--release", "v0.28.0").stdout
+
+
 def test_the_difference_is_what_the_fingerprint_sees(workshop: Workshop, tmp_path: Path) -> None:
     changed = CHECKS.replace("count)", "len(pairs))") + "\n            # a comment, and a blank line\n"
     tree = a_tree(tmp_path / "new", RUNNER_FILE, CHECKS, changed)
@@ -204,7 +216,10 @@ def test_a_zip_file(workshop: Workshop, tmp_path: Path) -> None:
 def test_no_vllm_gaudi_there(workshop: Workshop, tmp_path: Path) -> None:
     done = verify(workshop.hook, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"gaudi-shadow verify: there is no vllm_gaudi in {tmp_path}\n"
+    assert done.stderr == f"gaudi-shadow verify: --root: there is no vllm_gaudi in {tmp_path}\n"
+    against = verify(workshop.hook, workshop.trees["v0.26.0"], "--against", tmp_path)
+    assert (against.returncode, against.stdout) == (1, "")
+    assert against.stderr == f"gaudi-shadow verify: --against: there is no vllm_gaudi in {tmp_path}\n"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 HELP = "tell whether the fixes are applied in a new interpreter: exit 0 yes, 1 no, 2 the source has drifted"
-ROOT_HELP = "look for vllm_gaudi here first: a site-packages folder or a release tree"
+ROOT_HELP = "look for vllm_gaudi here first: a site-packages folder, a release tree or a zip file"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

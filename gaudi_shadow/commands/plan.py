@@ -51,14 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     running = parser.add_argument_group("how it runs")
     running.add_argument("--budget", type=_count, metavar="N", help="show the calls under this budget, in patches")
-    dtypes = ", ".join(DTYPE_BYTES)
-    running.add_argument(
-        "--dtype", choices=DTYPE_BYTES, default="bfloat16", metavar="NAME", help=f"of the tower: {dtypes}"
-    )
-    running.add_argument("--tensor-parallel", type=_count, default=1, metavar="N", help="devices that share the tower")
-    running.add_argument(
-        "--attention", choices=("fused", "math"), default="fused", metavar="KIND", help="fused, or math: keeps scores"
-    )
+    dtype_help = f"of the tower: {', '.join(DTYPE_BYTES)} (default: %(default)s)"
+    running.add_argument("--dtype", choices=DTYPE_BYTES, default="bfloat16", metavar="NAME", help=dtype_help)
+    sharing = "devices that share the tower (default: %(default)s)"
+    running.add_argument("--tensor-parallel", type=_count, default=1, metavar="N", help=sharing)
+    kinds = "fused, or math: keeps scores (default: %(default)s)"
+    running.add_argument("--attention", choices=("fused", "math"), default="fused", metavar="KIND", help=kinds)
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write an SVG picture of the peak over the budget")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 from collections.abc import Mapping
 
 from gaudi_shadow.commands import UsageError
@@ -17,6 +16,7 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has them
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """COMMAND and its arguments."""
+    parser.usage = "%(prog)s [-h] -- COMMAND ..."
     parser.add_argument(
         "command_line", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command and its arguments"
     )
@@ -43,6 +43,8 @@ def execute(args: argparse.Namespace) -> int:
     command = args.command_line[1:] if args.command_line[:1] == ["--"] else args.command_line
     if not command:
         raise UsageError("no command is given; write gaudi-shadow run -- COMMAND ...")
+    if not command[0]:
+        return _cannot_start("''", "command not found", NOT_FOUND)
     environment = with_hook(os.environ, inject_folder())
     _restore_signals()
     try:
@@ -61,5 +63,7 @@ def _restore_signals() -> None:
 
 
 def _cannot_start(name: str, why: str, code: int) -> int:
-    print(f"gaudi-shadow run: {name}: {why}", file=sys.stderr)
+    from gaudi_shadow.messages import write_error
+
+    write_error(f"gaudi-shadow run: {name}: {why}")
     return code

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gaudi_shadow.commands import UsageError
 from gaudi_shadow.locate import NotFound
+from gaudi_shadow.maintaining.verify_steps import UNKNOWN
 from gaudi_shadow.maintaining.verifying import verify
+from gaudi_shadow.messages import printable, write_error
 from gaudi_shadow.outcome import APPLIED
 
 HELP = "for maintainers: hold the overlays against a release's tree: exit 0 all fit, 1 not found, 2 drifted"
@@ -19,7 +20,8 @@ HELP = "for maintainers: hold the overlays against a release's tree: exit 0 all 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """--root, --against, --release and --json."""
-    parser.add_argument("--root", metavar="TREE", required=True, help="the release: a folder that holds vllm_gaudi")
+    root_help = "the release: a folder or zip file that holds vllm_gaudi"
+    parser.add_argument("--root", metavar="TREE", required=True, help=root_help)
     parser.add_argument("--against", metavar="TREE", help="a release that is patched: show what changed since")
     parser.add_argument("--release", metavar="NAME", help="the tag of --root, where its own version does not say it")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
@@ -37,25 +39,30 @@ def execute(args: argparse.Namespace) -> int:
     try:
         found = verify(args.root, args.against, args.release)
     except NotFound as error:
-        print(f"gaudi-shadow verify: {error}", file=sys.stderr)
+        write_error(f"gaudi-shadow verify: {error}")
         return 1
-    print(json.dumps(found, indent=2) if args.json else "\n\n".join(_blocks(found)))
+    print(json.dumps(found, indent=2) if args.json else _text(found))
     code: int = found["exit_code"]
     return code
 
 
-def _blocks(found: dict[str, Any]) -> Iterator[str]:
-    yield f"vllm-gaudi {found['release']} in {found['root']}"
-    yield "\n".join(_modules(found))
-    yield "\n".join(
+def _text(found: dict[str, Any]) -> str:
+    return "\n\n".join("\n".join(map(printable, block)) for block in _blocks(found))
+
+
+def _blocks(found: dict[str, Any]) -> Iterator[Iterable[str]]:
+    version = f"of {UNKNOWN} version" if found["release"] == UNKNOWN else found["release"]
+    yield [f"vllm-gaudi {version} in {found['root']}"]
+    yield _modules(found)
+    yield (
         f"overlay {entry['overlay']}, {entry['fix']}: {'fits' if entry['state'] == APPLIED else entry['state']}"
         + (f": {entry['reason']}" if entry["reason"] else "")
         for entry in found["overlays"]
     )
-    yield from (each["difference"] for each in found["drifted"] if each["difference"])
+    yield from (each["difference"].split("\n") for each in found["drifted"] if each["difference"])
     for manifest, content in found["add"].items():
-        yield f"to add to {manifest}:\n{json.dumps(content, indent=2)}"
-    yield "\n".join(["next:", *(f"- {step}" for step in found["next"])])
+        yield [f"to add to {manifest}:", *json.dumps(content, indent=2).split("\n")]
+    yield ["next:", *(f"- {step}" for step in found["next"])]
 
 
 def _modules(found: dict[str, Any]) -> Iterator[str]:

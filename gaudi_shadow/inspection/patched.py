@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 
 from gaudi_shadow.commands import UsageError
 from gaudi_shadow.finder import TARGETS
 from gaudi_shadow.inspection.asking import findings
 from gaudi_shadow.inspection.checking import exit_code
+from gaudi_shadow.messages import write_error
 
 
 def module_name(text: str) -> str:
-    """A target's dotted name, from that or from its path below the tree's root.
+    """A target's dotted name, from that or from its path in the folder that holds vllm_gaudi.
 
     Raises:
         UsageError: it is no target; the message lists them.
     """
     name = text.removesuffix(".py").replace("/", ".")
     if name not in TARGETS:
-        raise UsageError(f"{text} is no module that we patch; those are {', '.join(sorted(TARGETS))}")
+        targets = ", ".join(sorted(TARGETS))
+        raise UsageError(f"{text} is no module that we patch; those are {targets}; the tree is named by --root")
     return name
 
 
@@ -39,5 +40,5 @@ def composed(modules: Collection[str], root: str | None) -> tuple[dict[str, dict
         concerned = [entry for entry in found["fixes"] if entry["module"] in (module, "?")]
         code = max(code, exit_code(concerned))
         why = "; ".join(f"{entry['fix']} {entry['state']}: {entry['reason']}" for entry in concerned)
-        print(f"gaudi-shadow: {module} is not patched: {why}; 'gaudi-shadow check' tells what to do", file=sys.stderr)
+        write_error(f"gaudi-shadow: {module} is not patched: {why}; 'gaudi-shadow check' tells what to do")
     return found["texts"], code

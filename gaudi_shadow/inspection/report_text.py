@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gaudi_shadow.messages import printable
+
 MEANINGS = ("each fix is applied or not needed", "a fix is not applied", "a fix's source has drifted")
 
 
@@ -12,7 +14,7 @@ def report_text(report: dict[str, Any]) -> str:
     """What `checking.make_report` gives, for people."""
     blocks = [_aligned(_surroundings(report))]
     for entry in report["fixes"]:
-        blocks.append(f"{entry['fix']}: {entry['state']}\n" + _aligned(_about(entry), indent="  "))
+        blocks.append(printable(f"{entry['fix']}: {entry['state']}") + "\n" + _aligned(_about(entry), indent="  "))
     code = report["exit_code"]
     blocks.append(f"exit code {code}: {MEANINGS[code]}")
     return "\n\n".join(blocks)
@@ -62,4 +64,4 @@ def _about(entry: dict[str, str]) -> Iterator[tuple[str, str]]:
 def _aligned(rows: Iterable[tuple[str, str]], indent: str = "") -> str:
     filled = [(label, text) for label, text in rows if text]
     width = max(len(label) for label, _ in filled)
-    return "\n".join(f"{indent}{label:<{width}}  {text}" for label, text in filled)
+    return "\n".join(f"{indent}{label:<{width}}  {printable(text)}" for label, text in filled)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-NO_NAME = "NAME-OF-THE-RELEASE"
+UNKNOWN = "unknown"
+NAME_HERE = "<name of the release>"
 PAGE = "docs/adding-a-fix.md"
 
 
@@ -23,7 +24,7 @@ def _when_all_fit(found: dict[str, Any]) -> Iterator[str]:
     if found["add"]:
         yield f"merge what is to add, so that 'gaudi-shadow releases' lists {found['release']}"
         yield "run the tests with GAUDI_FIXES_ROOT at the tree; when they have run its functions, name it in 'verified'"
-    elif found["release"] == NO_NAME:
+    elif found["release"] == UNKNOWN:
         yield "nothing, unless the release is to be listed: then name it with --release"
     else:
         yield "nothing: the release is listed, and every fix fits or is not needed"
@@ -42,8 +43,11 @@ def _when_drifted(found: dict[str, Any], compared: bool) -> Iterator[str]:
             "fault holds into fixed_markers"
         )
         yield "if the fault is there, and ours does all else that the new text does: merge what is to add"
+    if found["add"] and found["release"] == UNKNOWN:
+        yield f"name the release with --release, or write its name where what is to add has {NAME_HERE}"
     if changed:
-        yield f"if the fault is there, and the new text does more: write an overlay for {found['release']} ({PAGE})"
+        release = "this release" if found["release"] == UNKNOWN else found["release"]
+        yield f"if the fault is there, and the new text does more: write an overlay for {release} ({PAGE})"
     for each in changed:
         if each["in_the_way"]:
             yield f"{each['function']} needs an overlay of its own in any case: {each['in_the_way']}"

@@ -11,10 +11,12 @@ from gaudi_shadow.decide import decide, judge
 from gaudi_shadow.graft import calling_disagreement, unknown_globals
 from gaudi_shadow.inspection.checking import exit_code
 from gaudi_shadow.inspection.entries import entries, refused
+from gaudi_shadow.locate import NotFound
 from gaudi_shadow.maintaining.definitions import definition_disagreement
 from gaudi_shadow.maintaining.release_tree import ReleaseTree, read_tree
-from gaudi_shadow.maintaining.verify_steps import NO_NAME, steps
+from gaudi_shadow.maintaining.verify_steps import NAME_HERE, UNKNOWN, steps
 from gaudi_shadow.manifest import Fix, Overlay, manifest_file
+from gaudi_shadow.messages import printable
 from gaudi_shadow.outcome import APPLIED, DRIFTED, NOT_NEEDED, Decision, FixOutcome
 from gaudi_shadow.release import by_closeness
 from gaudi_shadow.stock import StockFunction
@@ -34,8 +36,8 @@ def verify(root: str, against: str | None = None, release: str | None = None) ->
     Raises:
         locate.NotFound: one of the trees holds no vllm_gaudi.
     """
-    tree = read_tree(root)
-    other = read_tree(against) if against is not None else None
+    tree = _tree("--root", root)
+    other = _tree("--against", against) if against is not None else None
     name = release or _name_of(tree)
     overlays = [catalog.overlay(each) for each in by_closeness(name.removeprefix("v"), catalog.overlay_names())]
     decisions = [
@@ -54,8 +56,15 @@ def verify(root: str, against: str | None = None, release: str | None = None) ->
     return {**found, "next": steps(found, against is not None)}
 
 
+def _tree(option: str, root: str) -> ReleaseTree:
+    try:
+        return read_tree(root)
+    except NotFound as error:
+        raise NotFound(f"{option}: {error}") from error
+
+
 def _name_of(tree: ReleaseTree) -> str:
-    return NO_NAME if tree.release.source == "nowhere" else f"v{tree.release.version}"
+    return UNKNOWN if tree.release.source == "nowhere" else f"v{tree.release.version}"
 
 
 def _summary(decision: Decision) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def _drifted(
 
 def _difference(known: StockFunction, found: StockFunction) -> str:
     """A unified diff of the two texts as their fingerprints see them: no comments, no blank lines."""
-    before, after = (f"{function.module.file}: {function.qualname}" for function in (known, found))
+    before, after = (f"{printable(function.module.file)}: {function.qualname}" for function in (known, found))
     lines = known.text.split("\n"), found.text.split("\n")
     return "\n".join(difflib.unified_diff(*lines, fromfile=before, tofile=after, lineterm=""))
 
@@ -158,9 +167,9 @@ def _additions(
 def _addition(name: str, fix: Fix, fingerprint: str, state: str) -> dict[str, Any]:
     is_known = fingerprint in (*fix.fingerprints, *fix.fixed_fingerprints)
     on_record = any(name in seen.releases or (seen.fingerprint == fingerprint and seen.note) for seen in fix.seen)
-    if on_record or (state != DRIFTED and name == NO_NAME):
+    if on_record or (state != DRIFTED and name == UNKNOWN):
         return {}
-    seen = {"seen": {fingerprint: {"releases": [name]}}}
+    seen = {"seen": {fingerprint: {"releases": [NAME_HERE if name == UNKNOWN else name]}}}
     return (
         seen if is_known else {"fixed_fingerprints" if state == NOT_NEEDED else "fingerprints": [fingerprint], **seen}
     )

@@ -30,7 +30,7 @@ def advice_for(
     advised = advised_budget(items)
     largest = max(items, key=lambda item: item.patches)
     lines = [
-        f"{VARIABLE}={advised} is what the largest item puts through, {largest.asked}: then no call is larger. "
+        f"{advised:,} patches are those of the largest item, {largest.asked}: then no call is larger. "
         "A smaller budget does not help that item, which runs alone and whole all the same"
     ]
     lines += _fewer_calls(rows, advised)
@@ -38,9 +38,15 @@ def advice_for(
         lines.append(f"the budget of {budget:,} is below it: the largest call stays at {advised:,} patches")
     if (ceiling := most_patches_of_an_image(images)) is not None and ceiling > advised:
         lines.append(
-            f"{VARIABLE}={ceiling} is what this model's processor makes of an image at the most, whatever its size"
+            f"if larger images may come: {ceiling} in its place serves all, since this model's processor makes no more "
+            "patches of an image, whatever its size"
         )
-    return {"budget": advised, "lines": lines, "warm_up": _warm_up(items, budget or advised)}
+    return {
+        "budget": advised,
+        "set": f"{VARIABLE}={advised}",
+        "lines": lines,
+        "warm_up": _warm_up(items, budget or advised),
+    }
 
 
 def _fewer_calls(rows: Sequence[Mapping[str, Any]], advised: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gaudi_shadow.messages import printable
 from gaudi_shadow.planning.units import size_text
 
 WARM_UP = (
@@ -23,7 +24,7 @@ def as_text(plan: Mapping[str, Any]) -> str:
         list(_call_lines(plan)),
         list(_advice_lines(plan)),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return "\n\n".join("\n".join(map(printable, block)) for block in blocks if block)
 
 
 def _rules_line(modality: str, rules: Mapping[str, Any]) -> str:
@@ -68,6 +69,8 @@ def _call_lines(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _advice_lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    yield "set this budget:"
+    yield f"  export {plan['advice']['set']}"
     yield from plan["advice"]["lines"]
     if plan["advice"]["warm_up"]:
         yield f"warm up with {plan['advice']['warm_up']}: {WARM_UP}"
