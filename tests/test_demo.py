@@ -36,6 +36,7 @@ def test_the_table_says_which_release_it_used():
     assert done.returncode == 0, done.stderr
     assert "release: a stand-in for v0.30.0" in done.stdout
     assert done.stdout.rstrip().endswith("the faults are gone")
+    assert "left out, this release" not in done.stdout
 
 
 def test_a_release_that_cannot_be_imported_is_named_and_the_standin_used(tmp_path):
@@ -45,6 +46,15 @@ def test_a_release_that_cannot_be_imported_is_named_and_the_standin_used(tmp_pat
     assert done.returncode == 0, done.stderr
     assert "no card here" in done.stdout
     assert "release: a stand-in" in done.stdout
+
+
+def test_a_release_without_the_third_fault_is_said_to_lack_it(workshop):
+    """By the copy that knows the stand-in for v0.26.0."""
+    env, tree = clean_environment(), str(workshop.trees["v0.26.0"])
+    done = run_python("-m", "gaudi_shadow", "demo", "--root", tree, env=env, cwd=workshop.hook)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "an image without data: left out, this release does not have that fault\n" in done.stdout
+    assert done.stdout.rstrip().endswith("the faults are gone")
 
 
 def test_the_demo_can_fail(workshop):
