@@ -60,7 +60,13 @@ SABOTAGE = {
     ),
     "strict means nothing": ([("finder.py", "strip().lower() in ON_WORDS", "strip().lower() in ()")], "not refused"),
     "comments count": ([("fingerprint.py", "comment_columns[token.start[0]] = token.start[1]", "pass")], "missed"),
-    "a refusal in several lines": ([("messages.py", "+ one_line(text)", "+ text.replace(' stays', chr(10))")], "noise"),
+    "a refusal in several lines": (
+        [
+            ("messages.py", "+ one_line(text)", "+ text.replace(' stays', chr(10))"),
+            ("messages.py", "line = printable(text)", "line = text"),
+        ],
+        "noise",
+    ),
 }
 
 
