@@ -55,7 +55,10 @@ def is_ours(finder: object) -> bool:
 
 def installed_finder() -> "ShadowFinder | None":
     """Our finder on sys.meta_path, or None."""
-    return next(filter(is_ours, sys.meta_path), None)  # type: ignore[arg-type]
+    for finder in sys.meta_path:
+        if is_ours(finder):
+            return finder  # type: ignore[return-value]
+    return None
 
 
 def install(route: str = "start") -> "ShadowFinder | None":
