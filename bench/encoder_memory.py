@@ -30,7 +30,7 @@ def sizes(small: bool) -> dict[str, Any]:
     """How many images, of how many patches a side, how many rounds, and the budgets as parts of the whole batch."""
     if small:
         return {"images": 4, "side": 16, "rounds": 1, "parts": [2, 4]}
-    return {"images": 16, "side": 64, "rounds": 5, "parts": [2, 4, 8, 16]}
+    return {"images": 16, "side": 64, "rounds": 9, "parts": [2, 4, 8, 16]}
 
 
 def measure(options: Any) -> Figures:
