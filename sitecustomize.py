@@ -18,13 +18,13 @@ def _package_folder(here):
 
 
 def _switch_on(here):
-    # importlib.util costs 1.09x of a bare start, so its frozen parts are used as they are (see docs/how-it-works.md).
     if any(type(finder).__module__ == "gaudi_shadow.finder" for finder in sys.meta_path):
         return
     if "gaudi_shadow" not in sys.modules:
         folder = _package_folder(here)
         if folder is None:
             return
+        # importlib.util costs 1.09x of a bare start, so its frozen parts are used instead (see docs/how-it-works.md).
         # By location: the folder above inject/ is a site-packages and must not get onto sys.path.
         spec = sys.modules["_frozen_importlib_external"].spec_from_file_location(
             "gaudi_shadow", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
